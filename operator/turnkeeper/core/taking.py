@@ -1,0 +1,52 @@
+"""Claiming and starting as one decision, where claims and journal share a database (spec actions Claim and Start).
+
+A crash between a claim and its start can't happen here, and a turn costs one transaction less. The verdicts are those
+of the two steps, so a runner does not know which of the two ways it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from turnkeeper.core import turn
+from turnkeeper.core.claim import Busy, Claimed, SessionGone, claim
+from turnkeeper.core.draft import Act, Change, Needs, Seen
+from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict
+from turnkeeper.core.values import Fence
+
+TakeVerdict = StartVerdict | Busy | SessionGone
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """Who would take: a session, and the nonce of this very attempt."""
+
+    session: str
+    nonce: str
+
+
+def take(thread_id: str, taker: Taker, how: Start) -> Act[TakeVerdict]:
+    """Return the act that claims a thread and starts its turn, or answers why not. No run, no claim."""
+
+    def decide(seen: Seen) -> tuple[TakeVerdict, Change | None]:
+        thread = seen.thread
+        if thread is None or (thread.run is None and not thread.is_owed):
+            return NothingOwed(), None
+        verdict = claim(
+            seen.claim,
+            session=taker.session,
+            nonce=taker.nonce,
+            journal_token=thread.token,
+            existing=seen.sessions,
+        )
+        if not isinstance(verdict, Claimed):
+            return verdict, None
+        fence = Fence(verdict.claim.token, taker.session)
+        started, change = turn.begin(seen, thread, fence, how, holder_gone=thread.session not in seen.sessions)
+        if change is None or not isinstance(started, Started):
+            # No run, so no claim: a dead holder's stays as it was found and is replaced by whoever takes next.
+            return started, change
+        return started, replace(change, claim_changes=True, claim=verdict.claim)
+
+    needs = Needs(pending=True, turn=True, questions=True, claim_for=taker.session)
+    return Act("take", thread_id, decide, needs)
