@@ -1,0 +1,97 @@
+"""Databases for the tests that need one, and the rule that in CI nothing is left out.
+
+`sqlite_url` and `postgresql_url` are each a fresh, empty database; a test that takes `database_url` runs on both.
+"""
+
+import asyncio
+import os
+import uuid
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import URL, make_url, text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from tests.postgres_server import PostgresUnavailableError, postgres_server
+
+IN_CI = os.environ.get("CI", "").lower() in {"true", "1"}
+GIVEN_SERVER = os.environ.get("TURNKEEPER_TEST_POSTGRESQL_URL", "")
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[URL]:
+    """One server for a test process: the given one, else one from the wheel, started when first asked for.
+
+    With pytest-xdist each worker has its own: it is up in under a second, which is cheaper than agreeing on one.
+    """
+    if GIVEN_SERVER:
+        yield make_url(GIVEN_SERVER).set(drivername="postgresql+asyncpg")
+        return
+    try:
+        with postgres_server(durable=False) as url:
+            yield make_url(url)
+    except PostgresUnavailableError as error:
+        pytest.skip(f"no PostgreSQL: {error}")
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: URL) -> Iterator[str]:
+    """A fresh PostgreSQL database, as a `postgresql+asyncpg://` URL; dropped afterwards, whoever is still connected."""
+    name = f"turnkeeper_{uuid.uuid4().hex}"
+    _command(postgresql_server, f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy")
+    yield postgresql_server.set(database=name).render_as_string(hide_password=False)
+    _command(postgresql_server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A SQLite file that is not there yet, as a `sqlite+aiosqlite://` URL."""
+    return f"sqlite+aiosqlite:///{tmp_path / 'journal.sqlite'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A fresh database of each kind in turn."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+def _command(server: URL, statement: str) -> None:
+    """Send one statement, from a thread of its own: the test's event loop, real or virtual, is left alone."""
+
+    async def send() -> None:
+        engine = create_async_engine(server, isolation_level="AUTOCOMMIT")
+        try:
+            async with engine.connect() as connection:
+                await connection.execute(text(statement))
+        finally:
+            await engine.dispose()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, send()).result()
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """In CI a test that was left out has failed: a green run must mean that everything ran."""
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} was left out, and in CI that is a failure. {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skipped test into a failed one where nothing may be skipped."""
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a module that skips itself as it is collected."""
+    report = yield
+    _refuse_skip(report)
+    return report
