@@ -1,0 +1,80 @@
+# Verbs for people and for CI; `make` alone lists them. ARGS="…" is handed on: make test ARGS="-k look"
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+SCRIPT := PYTHONPATH=. $(BIN)/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check lint format types arrows tidy spec spec-refute spec-all bench soak lock clean
+MAKEFLAGS += --no-print-directory
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Stamps, newer than what they were installed from: a second `make run` starts at once.
+.venv/.installed: requirements.lock requirements-build.lock pyproject.toml
+	@echo "setting up .venv"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) --require-hashes -r requirements.lock -r requirements-build.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.installed-dev: .venv/.installed requirements-dev.lock
+	@echo "setting up .venv for development"
+	@$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+setup: .venv/.installed-dev ## everything that development needs, into .venv
+
+run: .venv/.installed ## an embedded workspace on this machine; ARGS="--help" says what it takes
+	@exec $(BIN)/turnkeeper run $(ARGS)
+
+test: .venv/.installed-dev ## all tests that need no cluster, in under ten minutes
+	$(BIN)/pytest -n $(WORKERS) $(ARGS)
+
+check: lint types arrows ## what to run before each commit, in under two minutes
+	$(BIN)/pytest -q -m "not slow" tests/tidy $(wildcard tests/core)
+
+lint: .venv/.installed-dev ## ruff: all rules but the reasoned exceptions
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+format: .venv/.installed-dev ## what lint would complain of and a tool can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: .venv/.installed-dev ## mypy, strict, tests too
+	$(BIN)/mypy operator/turnkeeper tests $(wildcard bench examples)
+
+arrows: .venv/.installed-dev ## imports point one way; each library stays in its rooms
+	$(BIN)/lint-imports --no-logo
+
+tidy: .venv/.installed-dev ## the rules of style that no linter knows
+	$(BIN)/pytest -q tests/tidy
+
+spec: ## model-check the protocol's spec
+	spec/run check
+
+spec-refute: ## each guard of the protocol is needed: without it the model checker finds the fault
+	spec/run refute
+
+spec-all: spec spec-refute ## both
+
+bench: .venv/.installed-dev ## the measures of docs/benchmarks.md, side by side with their floors
+	$(SCRIPT) bench/run.py $(ARGS)
+
+soak: .venv/.installed-dev ## real conversations through processes that are killed at random
+	$(SCRIPT) tests/soak/soak.py $(ARGS)
+
+lock: .venv/.installed-dev ## remake the locks; ARGS="--upgrade" takes the newest of everything
+	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements.lock
+	$(COMPILE) $(ARGS) pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) $(ARGS) --group build --constraint requirements-dev.lock --output-file requirements-build.lock
+
+clean: ## remove what make made; an embedded workspace's log stays
+	rm -rf .venv dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
