@@ -128,7 +128,7 @@ class Claims(Protocol):
         """Claim a thread with a token greater than `journal_token` and than any its claim object shows."""
 
     async def release(self, thread_id: str, claim: Claim) -> None:
-        """Remove this very claim; another's, or none, is left alone."""
+        """Remove the claim of this session and token; another's, or none, is left alone."""
 
     async def aclose(self) -> None:
         """Close what the adapter opened."""

@@ -21,6 +21,9 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 ACTION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """From well under a commit on a local disk to the journal's own deadline."""
 
+TURN_BUCKETS = (0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
+"""From an echo to the default deadline of a run."""
+
 SUPERSEDED = "Superseded"
 """The verdict of a write that the journal's fence refused."""
 
@@ -38,7 +41,7 @@ class PrometheusObserver:
         self._takeovers = self._counter("takeovers", "Runs of sessions that are gone, ended to run the turn again.")
         self._refusals = self._counter("fence_refusals", "Writes that the journal refused: the claim was another's.")
         self._stats_failures = self._counter("stats_failures", "Times that the journal's counts could not be read.")
-        self._turn_seconds = self._histogram("turn", "How long runs took.", ("outcome",), Histogram.DEFAULT_BUCKETS)
+        self._turn_seconds = self._histogram("turn", "How long runs took.", ("outcome",), TURN_BUCKETS)
         self._renew_seconds = self._histogram("renew", "How long renewals took.", ("result",), ACTION_BUCKETS)
         self._action_seconds = self._histogram(
             "action", "How long the journal took for an action of the protocol.", ("action", "verdict"), ACTION_BUCKETS

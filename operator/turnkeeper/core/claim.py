@@ -13,7 +13,8 @@ object ever showed, so that a claim that was deleted, restored or edited by hand
     seen claim                          claimant does      token
     ----------------------------------  -----------------  -----------------------------
     none                                creates            max(journal, 0) + 1
-    own session, own nonce              adopts             as it stands (a lost answer)
+    own session, own nonce              adopts             as it stands (a lost answer), raised to
+                                                           journal + 1 where the journal is ahead
     session exists                      is refused: busy   -
     session does not exist              replaces at the    max(journal, claim) + 1
                                         version it read
@@ -21,7 +22,7 @@ object ever showed, so that a claim that was deleted, restored or edited by hand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turnkeeper.core.values import Claim
 
@@ -59,10 +60,9 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The claim is the claimant's, with this token. `predecessor_gone`: the session that the old claim named is."""
+    """The claim is the claimant's, with this token."""
 
     claim: Claim
-    predecessor_gone: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ def claim(
         return SessionGone()
     if seen is None:
         return Claimed(Claim(session=session, token=journal_token + 1, nonce=nonce))
-    if seen.session == session and seen.nonce == nonce and seen.token >= journal_token:
-        return Claimed(seen)
-    if seen.session in existing:
+    if seen.session == session and seen.nonce == nonce:
+        return Claimed(seen if seen.token >= journal_token else replace(seen, token=journal_token + 1))
+    if seen.session != session and seen.session in existing:
         return Busy(seen.session)
     return Claimed(Claim(session=session, token=max(journal_token, seen.token) + 1, nonce=nonce))
 
@@ -97,7 +97,8 @@ def observe(known: Sighting | None, record: SessionRecord, now_seconds: float) -
 
 def expires_seconds(sighting: Sighting) -> float:
     """Return when, on the observer's clock, the session may be declared dead if it is not renewed before."""
-    duration = min(max(sighting.record.duration_seconds, SESSION_SECONDS_MIN), SESSION_SECONDS_MAX)
+    # In this order: min and max return their first argument where the second is no number, and NaN must not be for ever.
+    duration = max(SESSION_SECONDS_MIN, min(SESSION_SECONDS_MAX, sighting.record.duration_seconds))
     return sighting.since_seconds + duration
 
 

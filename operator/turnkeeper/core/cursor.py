@@ -67,6 +67,8 @@ def accept(new: NewMessage, thread_id: str, now_ms: int) -> Act[Accepted | Known
     def decide(seen: Seen) -> tuple[Accepted | Known | Clash, Change | None]:
         thread = seen.thread or Thread(thread_id=thread_id)
         if seen.message is not None:
+            if seen.message.digest == mark and seen.repeated:
+                return Accepted(message=seen.message, thread=thread), None
             if seen.message.digest == mark:
                 return Known(seen.message, thread), None
             return Clash(seen.message), None

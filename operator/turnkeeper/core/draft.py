@@ -29,8 +29,8 @@ class Needs:
     question_id: str = ""
     step_name: str = ""
     parked_seq: int = 0
-    pending: bool = False  # the oldest waiting messages
-    turn: bool = False  # the prompts of the turn in progress, the oldest retry, and what the row's session died with
+    pending: bool = False  # the oldest waiting messages, and the oldest parked turn to retry
+    turn: bool = False  # the prompts of the turn in progress, its open run, and what the row's session died with
     questions: bool = False  # those of the turn in progress
     claim_for: str = ""  # where claims share the database: the claim, and which sessions exist, asked by this session
 
@@ -42,7 +42,8 @@ class Seen:
     pending: waiting messages, oldest first, at most PENDING_LOADED_MAX. prompts: messages of the turn in progress.
     questions: those of the turn in progress, resolved ones too. retrying, retry_prompts: the oldest parked turn that a
     person asked to retry. died_with: how many runs the row's session left open or had abandoned. sessions: which of the
-    sessions that the claim, the row and the act name do exist; together with `claim` only where asked for.
+    sessions that the claim, the row and the act name do exist; together with `claim` only where asked for. repeated:
+    the answer to an earlier try of this very act was lost, so what it would have done may stand already.
     """
 
     thread: Thread | None = None
@@ -59,6 +60,7 @@ class Seen:
     died_with: int = 0
     claim: Claim | None = None
     sessions: frozenset[str] = frozenset()
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

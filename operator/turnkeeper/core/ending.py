@@ -120,7 +120,7 @@ def end(
         change = draft.change()
         return Ended(outcome=outcome, thread=change.thread, released=not keeps), change
 
-    return Act("end", thread_id, decide, Needs(run_id=run_id, pending=True, turn=True))
+    return Act("end", thread_id, decide, Needs(run_id=run_id, pending=True))
 
 
 def _close(draft: Draft, seen: Seen, thread: Thread, ending: Ending) -> Outcome:

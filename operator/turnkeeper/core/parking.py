@@ -45,6 +45,8 @@ def resolve_parked(
         thread, parked = seen.thread, seen.parked
         if thread is None or parked is None:
             return NoSuchParked(), None
+        if parked.resolved == action and seen.repeated:
+            return Unparked(thread), None
         if parked.resolved:
             return AlreadyUnparked(parked), None
         draft = Draft(thread, now_ms)
@@ -53,7 +55,7 @@ def resolve_parked(
         ask_seq = draft.write(kind, {"parked_seq": seq, "turn_id": parked.turn_id})
         draft.put_parked(replace(parked, resolved=action.value, ask_seq=ask_seq if is_retry else 0))
         for message in seen.prompts:
-            fate = Fate.PENDING if is_retry else Fate.DROPPED
+            fate = Fate.RETRYING if is_retry else Fate.DROPPED
             draft.put_message(replace(message, fate=fate, reason="" if is_retry else "dropped by a person"))
         asked = ask_seq if is_retry else draft.thread.asked
         draft.thread = replace(draft.thread, parked=thread.parked - 1, asked=asked)

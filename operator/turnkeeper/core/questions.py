@@ -57,6 +57,8 @@ def answer(
         question, thread = seen.question, seen.thread
         if question is None or thread is None:
             return NoSuchQuestion(), None
+        if seen.repeated and question.resolution is verdict and question.answer == value:
+            return Answered(question, thread), None
         if question.resolution is not Resolution.OPEN:
             return AlreadyResolved(question), None
         is_free = verdict is Resolution.ANSWERED

@@ -37,7 +37,10 @@ def stop(thread_id: str, run_id: str, now_ms: int) -> Act[StopRecorded | Already
         thread, run = seen.thread, seen.run
         if thread is None or run is None:
             return NoSuchRun(), None
-        if thread.turn is None or thread.turn.turn_id != run.turn_id:
+        is_over = thread.turn is None or thread.turn.turn_id != run.turn_id
+        if is_over and seen.repeated and not (run.outcome and run.outcome.ends_turn):
+            return StopRecorded(thread, is_running=False), None
+        if thread.turn is None or is_over:
             return AlreadyEnded(run), None
         if thread.run is not None and thread.run.stop_asked:
             return StopRecorded(thread, is_running=True), None
@@ -53,4 +56,4 @@ def stop(thread_id: str, run_id: str, now_ms: int) -> Act[StopRecorded | Already
         change = draft.change()
         return StopRecorded(change.thread, is_running=thread.run is not None), change
 
-    return Act("stop", thread_id, decide, Needs(run_id=run_id, pending=True, turn=True, questions=True))
+    return Act("stop", thread_id, decide, Needs(run_id=run_id, pending=True, questions=True))

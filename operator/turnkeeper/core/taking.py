@@ -50,3 +50,17 @@ def take(thread_id: str, taker: Taker, how: Start) -> Act[TakeVerdict]:
 
     needs = Needs(pending=True, turn=True, questions=True, claim_for=taker.session)
     return Act("take", thread_id, decide, needs)
+
+
+def take_again(thread_id: str, fence: Fence, how: Start) -> Act[StartVerdict]:
+    """Return the act that starts the next turn under a claim that was kept, or gives the claim back."""
+
+    def decide(seen: Seen) -> tuple[StartVerdict, Change | None]:
+        if seen.thread is None:
+            return NothingOwed(), None
+        started, change = turn.begin(seen, seen.thread, fence, how, holder_gone=False)
+        if change is None or isinstance(started, Started):
+            return started, change
+        return started, replace(change, claim_changes=True, claim=None)
+
+    return Act("take_again", thread_id, decide, turn.START_NEEDS)

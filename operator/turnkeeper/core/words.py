@@ -24,6 +24,7 @@ class Fate(StrEnum):
     STARTED = "started"
     STEERED = "steered"
     PARKED = "parked"
+    RETRYING = "retrying"  # a person asked to try its parked turn again
     DROPPED = "dropped"
 
 

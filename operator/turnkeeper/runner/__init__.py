@@ -1,0 +1,1 @@
+"""The runner: takes what is owed, runs it, and hands over. Knows the ports and the core, and no adapter."""
