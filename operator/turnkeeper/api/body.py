@@ -8,7 +8,7 @@ reset connection.
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
@@ -91,3 +91,13 @@ async def read_bounded(request: Request) -> bytes:
 
 def _announces_body(request: Request) -> bool:
     return request.headers.get("content-length", "0") != "0"
+
+
+def documented_body(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
+    """Return the OpenAPI extra of a call whose body is read by `read_model`."""
+    schema: dict[str, Any] = {"$ref": f"#/components/schemas/{model.__name__}"}
+    content: dict[str, Any] = {"schema": schema}
+    extra: Any = model.model_config.get("json_schema_extra") or {}
+    if extra:
+        content["examples"] = {f"{number}": {"value": value} for number, value in enumerate(extra["examples"], 1)}
+    return {"requestBody": {"required": required, "content": {"application/json": content}}}

@@ -25,7 +25,7 @@ def open_listener(host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT_SECONDS_MAX * 1000)
         listener.bind(address)
         listener.listen(BACKLOG)
-        listener.setblocking(False)
+        listener.settimeout(0)
     except OSError:
         listener.close()
         raise

@@ -152,9 +152,8 @@ async def _known(request: Request, error: errors.TurnkeeperError) -> Response:
     if isinstance(error, errors.StandsOtherwiseError):
         members["stands"] = error.stands
     if kind.status is HTTPStatus.SERVICE_UNAVAILABLE and "message_id" in members:
-        detail = f"{detail.rstrip('.')}. Send the message again under the id {members['message_id']!a}: " + (
-            "if it was recorded, the answer is its receipt, else it is recorded then."
-        )
+        told = "if it was recorded, the answer is its receipt, else it is recorded then"
+        detail = f"{detail.rstrip('.')}. Send the message again under the id {members['message_id']!a}: {told}."
     return respond(kind, detail, members)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from turnkeeper.adapters.prometheus import CONTENT_TYPE
-from turnkeeper.api.body import read_model
+from turnkeeper.api.body import documented_body, read_model
 from turnkeeper.api.docs_page import render
 from turnkeeper.api.doors import Behind, wall_ms
 from turnkeeper.api.names import RunId
 from turnkeeper.api.problems import CLOSED, INVALID_ID, INVALID_INPUT, NOT_FOUND, STANDS, UNAVAILABLE, documented
-from turnkeeper.api.routes_threads import body_of
 from turnkeeper.api.wire import (
     HealthTold,
     RecoverBody,
@@ -50,12 +51,12 @@ async def read_run(run: RunId, doors: Behind) -> Response:
     status_code=202,
     response_model=StoppedTold,
     responses=documented(NOT_FOUND, STANDS, INVALID_ID, CLOSED, UNAVAILABLE, is_post=True),
-    openapi_extra=body_of(StopBody, required=False),
+    openapi_extra=documented_body(StopBody, required=False),
 )
 async def stop(request: Request, run: RunId, doors: Behind) -> Response:
     """Stops the turn, whatever attempt or pause it is in by now. 409 with the outcome if the turn had ended before.
 
-    A stop that was accepted stands: the run ends `stopped` whatever its handler returns, and what was queued behind runs.
+    A stop that was accepted stands: the run ends `stopped` whatever its handler returns; what was queued behind runs.
     """
     await read_model(request, StopBody, may_be_empty=True)
     stopped = await doors.runner.stop(run)
@@ -69,7 +70,7 @@ async def stop(request: Request, run: RunId, doors: Behind) -> Response:
     summary="Take what is owed",
     response_model=RecoveredTold,
     responses=documented(INVALID_INPUT, CLOSED, UNAVAILABLE, is_post=True),
-    openapi_extra=body_of(RecoverBody, required=False),
+    openapi_extra=documented_body(RecoverBody, required=False),
 )
 async def recover(request: Request, doors: Behind) -> Response:
     """Takes every thread that is owed a turn, oldest first. Idempotent; runners do it by themselves on a schedule."""
@@ -99,7 +100,7 @@ async def stats(doors: Behind) -> Response:
     return answer(told)
 
 
-_NOT_OK = {503: {"model": HealthTold, "description": "It is not; `reasons` says why."}}
+_NOT_OK: dict[int | str, dict[str, Any]] = {503: {"model": HealthTold, "description": "It is not; `reasons` says why."}}
 
 
 @router.get("/readyz", tags=["process"], summary="Is the runner ready?", response_model=HealthTold, responses=_NOT_OK)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from turnkeeper.api.body import read_model
+from turnkeeper.api.body import documented_body, read_model
 from turnkeeper.api.doors import Behind
 from turnkeeper.api.names import MessageId, ThreadId
 from turnkeeper.api.problems import CLOSED, INVALID_ID, INVALID_INPUT, NOT_FOUND, STANDS, UNAVAILABLE, documented
@@ -45,15 +45,6 @@ FIRST_READ = 16
 """Entries of a log page's first read; each further one is four times as many, while they turn out to be small."""
 
 
-def body_of(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
-    """Return the OpenAPI extra that documents a body which the route reads by itself."""
-    examples = model.model_config.get("json_schema_extra")
-    found = examples.get("examples", []) if isinstance(examples, dict) else []
-    named = {f"example {number}": {"value": value} for number, value in enumerate(found, 1)} if found else {}
-    content = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}, **({"examples": named} if named else {})}
-    return {"requestBody": {"required": required, "content": {"application/json": content}}}
-
-
 @router.post(
     "/{thread:segment}/messages",
     summary="Send a message",
@@ -63,7 +54,7 @@ def body_of(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
         200: {"model": ReceiptTold, "description": "The very same message was accepted before; its receipt."},
         **documented(STANDS, INVALID_ID, CLOSED, UNAVAILABLE, is_post=True),
     },
-    openapi_extra=body_of(SendBody),
+    openapi_extra=documented_body(SendBody),
 )
 async def send(request: Request, thread: ThreadId, doors: Behind) -> Response:
     """202 means: it is durable, and a turn will take it, whoever dies.
@@ -194,12 +185,12 @@ async def _page(journal: Journal, thread_id: str, query: LogQuery) -> list[Entry
     status_code=202,
     response_model=QuestionTold,
     responses=documented(NOT_FOUND, STANDS, INVALID_ID, CLOSED, UNAVAILABLE, is_post=True),
-    openapi_extra=body_of(AnswerBody),
+    openapi_extra=documented_body(AnswerBody),
 )
 async def answer_question(request: Request, thread: ThreadId, doors: Behind) -> Response:
     """A question is resolved once: whoever comes later gets 409 with what stands.
 
-    `answer` is for a free question, `approved` for an approval. What was proposed is what runs: an answer can't alter it.
+    `answer` is for a free question, `approved` for an approval. What was proposed stands: an answer can't alter it.
     """
     body = await read_model(request, AnswerBody)
     request.state.question_id = check_id(body.question_id, "question id")
@@ -217,7 +208,7 @@ async def answer_question(request: Request, thread: ThreadId, doors: Behind) -> 
     status_code=202,
     response_model=ThreadTold,
     responses=documented(NOT_FOUND, STANDS, INVALID_ID, CLOSED, UNAVAILABLE, is_post=True),
-    openapi_extra=body_of(ParkedBody),
+    openapi_extra=documented_body(ParkedBody),
 )
 async def resolve_parked(
     request: Request,

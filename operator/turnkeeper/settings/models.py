@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os.path
 import shlex
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -77,7 +76,7 @@ def _postgres_url(value: SecretStr) -> SecretStr:
 
 
 def _file(value: Path) -> Path:
-    if str(value) in {"", ".", ":memory:"} or os.path.isdir(value):
+    if str(value) in {"", ".", ":memory:"} or value.is_dir():
         msg = "must be the path of a file: a journal in memory would keep no promise"
         raise ValueError(msg)
     return value
@@ -262,10 +261,12 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        **_: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Take only what is given: `load_settings` has merged the places by the rule of this module."""
-        del settings_cls
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
 
     @checked(mode="after")
