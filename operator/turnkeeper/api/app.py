@@ -12,9 +12,10 @@ from pydantic.json_schema import models_json_schema
 from turnkeeper import __version__
 from turnkeeper.adapters.prometheus import PrometheusObserver
 from turnkeeper.api import problems, routes_events, routes_service, routes_threads
+from turnkeeper.api.asked import AnswerBody, ParkedBody, RecoverBody, SendBody, StopBody
 from turnkeeper.api.doors import Doors
 from turnkeeper.api.guard import OPEN_PATHS, Guard
-from turnkeeper.api.wire import AnswerBody, ParkedBody, ProblemBody, RecoverBody, SendBody, StopBody
+from turnkeeper.api.told import ProblemBody
 from turnkeeper.runner.service import Runner
 
 DESCRIPTION = """Threads of messages, each worked on by one worker at a time: what was asked is taken, whoever dies.

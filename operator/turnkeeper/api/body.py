@@ -46,7 +46,7 @@ async def read_model(request: Request, model: type[M], *, may_be_empty: bool = F
     if not isinstance(value, dict):
         raise InvalidInputError("the body must be a JSON object")
     try:
-        return model.model_validate(value, strict=True)
+        return model.model_validate(value)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         raise InvalidInputError("; ".join(sentence_of(each) for each in found)) from None

@@ -8,21 +8,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from turnkeeper.adapters.prometheus import CONTENT_TYPE
+from turnkeeper.api.asked import RecoverBody, StopBody
 from turnkeeper.api.body import documented_body, read_model
 from turnkeeper.api.docs_page import render
 from turnkeeper.api.doors import Behind, wall_ms
 from turnkeeper.api.names import RunId
 from turnkeeper.api.problems import CLOSED, INVALID_ID, INVALID_INPUT, NOT_FOUND, STANDS, UNAVAILABLE, documented
-from turnkeeper.api.wire import (
-    HealthTold,
-    RecoverBody,
-    RecoveredTold,
-    RunTold,
-    StatsTold,
-    StopBody,
-    StoppedTold,
-    answer,
-)
+from turnkeeper.api.told import answer
+from turnkeeper.api.told_service import HealthTold, RecoveredTold, RunTold, StatsTold, StoppedTold
 from turnkeeper.core.names import dump_json
 from turnkeeper.errors import NotFoundError
 

@@ -9,21 +9,19 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from turnkeeper.api.asked import AnswerBody, ParkedBody, SendBody
 from turnkeeper.api.body import documented_body, read_model
 from turnkeeper.api.doors import Behind
 from turnkeeper.api.names import MessageId, ThreadId
 from turnkeeper.api.problems import CLOSED, INVALID_ID, INVALID_INPUT, NOT_FOUND, STANDS, UNAVAILABLE, documented
-from turnkeeper.api.wire import (
+from turnkeeper.api.told import (
     PAGE_MAX,
     SEQ_MAX,
-    AnswerBody,
     EntryTold,
     LogTold,
-    ParkedBody,
     ParkedTold,
     QuestionTold,
     ReceiptTold,
-    SendBody,
     SentTold,
     ThreadDetailTold,
     ThreadsTold,

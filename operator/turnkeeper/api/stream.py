@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from turnkeeper.api.problems import MALFORMED_POSITION, ProblemError
-from turnkeeper.api.wire import SEQ_MAX, EntryTold
+from turnkeeper.api.told import SEQ_MAX, EntryTold
 from turnkeeper.core.names import dump_json
 from turnkeeper.core.values import Entry
 from turnkeeper.errors import TurnkeeperError
