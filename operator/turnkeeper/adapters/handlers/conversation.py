@@ -192,13 +192,8 @@ class Conversation:
             self._send({"type": "step", "name": name, "state": "do"})
             return await result
 
-        try:
-            value = await self._turn.step(name, effect)
-        except InvalidInputError as error:
-            await self._reporter.refused(str(error))
-            self._send({"type": "step", "name": name, "state": "refused", "reason": readable(str(error))})
-        else:
-            self._send({"type": "step", "name": name, "state": "done", "value": value})
+        value = await self._turn.step(name, effect)
+        self._send({"type": "step", "name": name, "state": "done", "value": value})
 
     def _step_done(self, line: Mapping[str, Json]) -> str:
         name = line.get("name")

@@ -6,13 +6,13 @@ import asyncio
 import importlib
 import inspect
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import reduce
 from typing import cast
 
 from turnkeeper.adapters.handlers.verdicts import checked
 from turnkeeper.core.values import Json
-from turnkeeper.errors import HandlerError, SettingsError
+from turnkeeper.errors import HandlerError, InvalidInputError, SettingsError
 from turnkeeper.ports import Pause, Turn
 
 WANTED = "an `async def` function that takes the turn, or a class or a function without arguments that makes a Handler"
@@ -21,13 +21,14 @@ WANTED = "an `async def` function that takes the turn, or a class or a function 
 class PythonHandler:
     """Runs `entry_point`, written "package.module:name": `async def name(turn)`, or what makes an object with `turn`.
 
-    search_path: a folder to look for the module in first; None leaves Python's own search alone.
+    search_path: the folder or folders to look for the module in first; None leaves Python's own search alone.
     Raises SettingsError, with what to do, if it can't be loaded. A plain function is refused: it would hold up every
     other turn and the sign of life of their runner, and in a thread of its own it could not be cancelled.
     """
 
-    def __init__(self, entry_point: str, search_path: str | None = None) -> None:
-        loaded = _load(entry_point, search_path)
+    def __init__(self, entry_point: str, search_path: str | Sequence[str] | None = None) -> None:
+        folders = [search_path] if isinstance(search_path, str) else list(search_path or ())
+        loaded = _load(entry_point, folders)
         self._made: object = None
         self._call = self._prepare(entry_point, loaded)
 
@@ -41,6 +42,9 @@ class PythonHandler:
                 raise
             # Not this run was cancelled but something that the function waited for: its own affair, told apart.
             raise HandlerError("it raised CancelledError although nobody cancelled its run") from error
+        except InvalidInputError as error:
+            # It gave the turn something that can't be kept, and did not mind the refusal.
+            raise HandlerError(str(error)) from error
         return checked(result)
 
     async def aclose(self) -> None:
@@ -74,19 +78,18 @@ class PythonHandler:
         return _taking_one(entry_point, method)
 
 
-def _load(entry_point: str, search_path: str | None) -> object:
+def _load(entry_point: str, folders: list[str]) -> object:
     module_name, colon, name = entry_point.partition(":")
     if not (colon and module_name and name):
         raise SettingsError(f'python: the entry point {entry_point!a} is not of the form "package.module:name"')
-    if search_path is not None and search_path not in sys.path:
-        sys.path.insert(0, search_path)
+    sys.path[:0] = [folder for folder in folders if folder not in sys.path]
     try:
         importlib.invalidate_caches()
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name + ".").startswith(error.name + "."):
-            where = f"in {search_path} or where Python looks" if search_path else "where Python looks"
-            raise SettingsError(f"python: there is no module {error.name!a} {where}; {_wanted()}") from error
+            where = " or ".join([*folders, "where Python looks"])
+            raise SettingsError(f"python: there is no module {error.name!a} in {where}; {_wanted()}") from error
         raise SettingsError(f"python: {module_name} imports {error.name!a}, which is not installed here") from error
     except (Exception, SystemExit) as error:
         raise SettingsError(f"python: importing {module_name} raised {type(error).__name__}: {error}") from error

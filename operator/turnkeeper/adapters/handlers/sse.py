@@ -46,9 +46,11 @@ class EventStream:
             raise HandlerError(f"the stream has a line of {line.size} bytes, longer than is read")
         if self._is_first_line:
             line, self._is_first_line = line.removeprefix(BYTE_ORDER_MARK), False
-        if not line and self._data:
-            yield b"\n".join(self._data).decode("utf-8", "replace")
+        if not line:
+            data = b"\n".join(self._data).decode("utf-8", "replace")
             self._data.clear()
+            if data:
+                yield data
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))

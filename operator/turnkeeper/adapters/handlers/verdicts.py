@@ -112,7 +112,7 @@ def _asking(question: Json) -> Asking:
         raise HandlerError(f"a question has the unknown key {unknown[0][:80]!a}; it may have {sorted(known)}")
     text, ask = question.get("text"), question.get("ask", "free")
     question_id, timeout = question.get("question_id", ""), question.get("timeout_seconds")
-    if ask not in set(Ask):
+    if not isinstance(ask, str) or ask not in set(Ask):
         raise HandlerError(f'a question\'s "ask" is {str(ask)[:80]!a}, not "free" or "approval"')
     if not isinstance(text, str) or not isinstance(question_id, str):
         raise HandlerError('a question\'s "text" and "question_id" must be strings')
@@ -120,7 +120,7 @@ def _asking(question: Json) -> Asking:
         raise HandlerError('a question\'s "timeout_seconds" must be a number')
     asking = Asking(
         text=text,
-        ask=Ask(str(ask)),
+        ask=Ask(ask),
         detail=question.get("detail"),
         question_id=question_id,
         timeout_seconds=timeout,
