@@ -159,8 +159,8 @@ class Taking(Protocol):
 class Watch(Protocol):
     """One listener to one thread."""
 
-    async def news(self, timeout_seconds: float) -> None:
-        """Return when there may have been news since the last return, at the latest after the time."""
+    async def news(self, timeout_seconds: float) -> bool:
+        """Return when there may have been news since the last return; False if there was no hint in that time."""
 
     def close(self) -> None:
         """Stop listening."""

@@ -27,12 +27,14 @@ class PollingWatch:
         self._thread_id = thread_id
         self.has_news = asyncio.Event()
 
-    async def news(self, timeout_seconds: float) -> None:
+    async def news(self, timeout_seconds: float) -> bool:
         """See `ports.Watch`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self.has_news.wait()
+        told = self.has_news.is_set()
         self.has_news.clear()
+        return told
 
     def close(self) -> None:
         """See `ports.Watch`."""

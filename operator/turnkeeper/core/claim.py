@@ -15,9 +15,15 @@ object ever showed, so that a claim that was deleted, restored or edited by hand
     none                                creates            max(journal, 0) + 1
     own session, own nonce              adopts             as it stands (a lost answer), raised to
                                                            journal + 1 where the journal is ahead
-    session exists                      is refused: busy   -
+    own session, other nonce            replaces at the    max(journal, claim) + 1
+                                        version it read
+    another session that exists         is refused: busy   -
     session does not exist              replaces at the    max(journal, claim) + 1
                                         version it read
+
+A runner takes a thread in one task at a time, so what stands under its own session by another nonce was left behind by
+itself or put there by a hand. Busy with oneself would hold the thread for as long as one lives. Should a run of one's
+own stand behind it after all, the greater token ends that run: the journal still has one writer.
 """
 
 from __future__ import annotations

@@ -119,11 +119,15 @@ def settle_taken(draft: Draft, seen: Seen, consumed: tuple[Message, ...], *, ret
     left = {message.seq for message in seen.pending} - {message.seq for message in consumed}
     retry_waits = seen.retrying is not None and not retry_taken
     thread = draft.thread
-    if not left and not retry_waits and len(seen.pending) < PENDING_LOADED_MAX:
+    # Only the oldest retry is loaded, so once it is taken another may wait behind it.
+    is_all_seen = len(seen.pending) < PENDING_LOADED_MAX and not retry_taken
+    if not left and not retry_waits and is_all_seen:
         taken = thread.asked
     else:
         # Below the oldest that still waits: a retry may have consumed something newer than it.
         waiting = [*left, *([seen.retrying.ask_seq] if retry_waits and seen.retrying else [])]
         newest = max([message.seq for message in consumed], default=0)
+        if retry_taken and seen.retrying:
+            newest = seen.retrying.ask_seq  # a retry asks there, whatever its messages' seqs
         taken = min([newest, *(seq - 1 for seq in waiting)])
     draft.thread = replace(thread, taken=max(thread.taken, taken))

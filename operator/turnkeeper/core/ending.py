@@ -55,9 +55,14 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyEnded:
-    """The turn is over; the run's outcome stands."""
+    """The run has ended, and the thread was opened anew since; its outcome stands."""
 
     run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class NotRecorded:
+    """No attempt of the turn has recorded the step."""
 
 
 def append(
@@ -97,6 +102,17 @@ def record_step(
     return Act("record_step", thread_id, decide, Needs(step_name=name))
 
 
+def find_step(thread_id: str, run_id: str, fence: Fence, name: str) -> Act[Recorded | NotRecorded | Superseded]:
+    """Return the act that looks, under the run's fence, for a side effect's result that an earlier attempt recorded."""
+
+    def decide(seen: Seen) -> tuple[Recorded | NotRecorded | Superseded, Change | None]:
+        if seen.thread is None or not _is_held(seen.thread, run_id, fence):
+            return _superseded(seen.thread), None
+        return (Recorded(seen.step.value, is_new=False) if seen.step is not None else NotRecorded()), None
+
+    return Act("find_step", thread_id, decide, Needs(step_name=name))
+
+
 def end(
     thread_id: str, run_id: str, fence: Fence, ending: Ending, now_ms: int, *, keep_claim: bool
 ) -> Act[Ended | AlreadyEnded | Superseded]:
@@ -109,9 +125,7 @@ def end(
     def decide(seen: Seen) -> tuple[Ended | AlreadyEnded | Superseded, Change | None]:
         thread = seen.thread
         if thread is None or not _is_held(thread, run_id, fence):
-            if seen.run is not None and seen.run.outcome and Fence(seen.run.token, seen.run.session) == fence:
-                return AlreadyEnded(seen.run), None
-            return _superseded(thread), None
+            return _ended_before(thread, seen.run, fence, keep_claim=keep_claim)
         draft = Draft(thread, now_ms)
         outcome = _close(draft, seen, thread, ending)
         keeps = keep_claim and draft.thread.is_owed
@@ -121,6 +135,19 @@ def end(
         return Ended(outcome=outcome, thread=change.thread, released=not keeps), change
 
     return Act("end", thread_id, decide, Needs(run_id=run_id, pending=True))
+
+
+def _ended_before(
+    thread: Thread | None, run: Run | None, fence: Fence, *, keep_claim: bool
+) -> tuple[Ended | AlreadyEnded | Superseded, Change | None]:
+    """Answer for a run that is not open: as the first time, if nobody has opened the thread since."""
+    if thread is None or run is None or run.outcome is None or Fence(run.token, run.session) != fence:
+        return _superseded(thread), None
+    if thread.run or thread.fence != fence:
+        return AlreadyEnded(run), None
+    keeps = keep_claim and thread.is_owed
+    change = None if keeps else Change(thread=thread, claim_changes=True)
+    return Ended(outcome=run.outcome, thread=thread, released=not keeps), change
 
 
 def _close(draft: Draft, seen: Seen, thread: Thread, ending: Ending) -> Outcome:

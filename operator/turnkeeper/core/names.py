@@ -110,6 +110,10 @@ def _check_parts(value: object, what: str) -> None:
     for _ in range(DEPTH_MAX + 1):
         below: list[object] = []
         for part in level:
+            if len(below) > CONTENT_BYTES_MAX:  # each part takes a byte at least
+                # A value that holds itself twice doubles with each level: it would fill the memory before the depth.
+                msg = f"{what} has more parts than the {CONTENT_BYTES_MAX} bytes allowed, or holds itself"
+                raise TooLargeError(msg)
             if isinstance(part, dict):
                 for key in part:
                     if not isinstance(key, str):

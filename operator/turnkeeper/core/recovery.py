@@ -3,7 +3,7 @@
 Theory. A death is charged to the turn that caused it, not to its neighbours. A session that died with one run charges
 that turn. One that died with several tells nothing: each of them gets a free next attempt at full speed, and only a
 turn that was there at two such deaths is run apart, one at a time on a runner that takes nothing else meanwhile; a
-death there is its own. How many runs a session died with is counted in the journal, from the runs it left open and
+death there is its own, and proves the earlier ones its own too. How many runs a session died with is counted in the journal, from the runs it left open and
 those of its that were abandoned already, so every observer counts the same, in whatever order they come.
 
 A turn that was charged `max_attempts` deaths is parked: what was sent after it runs, and a person may retry or drop it.
@@ -82,7 +82,7 @@ def close_run(draft: Draft, seen: Seen, outcome: Outcome, reason: str, body: dic
 
 def park(draft: Draft, turn: TurnState, prompts: tuple[Message, ...]) -> None:
     """Set a turn aside with a plain reason (spec action Park); what was sent after it is next."""
-    reason = f"its runner died {turn.charged} times while this turn was running alone"
+    reason = f"its runner died of it: {charged_deaths(turn)} times while this turn was running"
     body: dict[str, Json] = {
         "turn_id": turn.turn_id,
         "reason": reason,
@@ -93,6 +93,11 @@ def park(draft: Draft, turn: TurnState, prompts: tuple[Message, ...]) -> None:
     for message in prompts:
         draft.put_message(replace(message, fate=Fate.PARKED, reason=reason))
     draft.thread = replace(draft.thread, turn=None, parked=draft.thread.parked + 1)
+
+
+def charged_deaths(turn: TurnState) -> int:
+    """Return the deaths put down to a turn: once it has died apart, those of the crowds it was in were its own too."""
+    return turn.charged + (turn.crowd_deaths if turn.charged and is_suspect(turn) else 0)
 
 
 def is_suspect(turn: TurnState) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from turnkeeper.core import turn
 from turnkeeper.core.claim import Busy, Claimed, SessionGone, claim
 from turnkeeper.core.draft import Act, Change, Needs, Seen
-from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict
+from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict, Superseded
 from turnkeeper.core.values import Fence
 
 TakeVerdict = StartVerdict | Busy | SessionGone
@@ -59,8 +59,8 @@ def take_again(thread_id: str, fence: Fence, how: Start) -> Act[StartVerdict]:
         if seen.thread is None:
             return NothingOwed(), None
         started, change = turn.begin(seen, seen.thread, fence, how, holder_gone=False)
-        if change is None or isinstance(started, Started):
-            return started, change
-        return started, replace(change, claim_changes=True, claim=None)
+        if isinstance(started, Started | Superseded):
+            return started, change  # a claim that the journal refuses is no more the row's to give back
+        return started, replace(change or Change(thread=seen.thread), claim_changes=True, claim=None)
 
     return Act("take_again", thread_id, decide, turn.START_NEEDS)

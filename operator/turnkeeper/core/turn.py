@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from turnkeeper.core.cursor import prompts_among, settle_taken, steerable_among
 from turnkeeper.core.draft import Act, Change, Draft, Needs, Seen
-from turnkeeper.core.recovery import abandon, is_suspect, park
+from turnkeeper.core.recovery import abandon, charged_deaths, is_suspect, park
 from turnkeeper.core.values import Fence, Json, Message, OpenRun, Question, Run, Thread, TurnState
 from turnkeeper.core.words import Fate, Kind
 
@@ -102,10 +102,13 @@ def begin(
         return Superseded(thread.token), None
     if thread.run is not None and thread.run.run_id == how.run_id and thread.turn is not None and seen.run is not None:
         return _started(seen.run, thread, thread.turn, seen.prompts, seen.questions, 0), None
+    if thread.run is None and not thread.is_owed:
+        # The claim was made on an older view: the holder before may have ended the turn, or paused it, in between.
+        return NothingOwed(), None
     draft = Draft(replace(thread, token=fence.token, session=fence.session), how.now_ms)
     abandon(draft, seen, holder_gone=holder_gone)
     turn, parked = draft.thread.turn, 0
-    if turn is not None and turn.charged >= how.max_attempts:
+    if turn is not None and charged_deaths(turn) >= how.max_attempts:
         park(draft, turn, seen.prompts)
         turn, parked = None, 1
     if turn is not None and is_suspect(turn) and not how.apart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -11,7 +12,10 @@ from typing import Any
 from turnkeeper.ports import Claims
 
 JOIN_SECONDS = 5.0
-"""How long the thread's end is waited for. Its calls have deadlines well below; past that it is left to die as a daemon."""
+"""How long the thread's end is waited for. Its calls have deadlines well below; past that it dies as a daemon."""
+
+RESTART_SECONDS = 1.0
+"""Pause before renewals that failed in an unforeseen way begin anew. Arbitrary: a small part of any real ttl."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,15 +43,19 @@ class RenewalThread:
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join, JOIN_SECONDS)
 
     def _run(self, renewals: Callable[[Claims], Coroutine[Any, Any, None]]) -> None:
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(self._renew(renewals))
-        except asyncio.CancelledError:
-            pass
-        except Exception:
-            _log.exception("the renewing thread ended; this runner's session will lapse and be opened anew without it")
 
     async def _renew(self, renewals: Callable[[Claims], Coroutine[Any, Any, None]]) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        while True:
+            try:
+                await self._renew_once(renewals)
+            except Exception:  # noqa: BLE001 - without renewals every claim is lost: begin anew rather than die silently
+                _log.exception("the renewing thread begins anew")
+                await asyncio.sleep(RESTART_SECONDS)
+
+    async def _renew_once(self, renewals: Callable[[Claims], Coroutine[Any, Any, None]]) -> None:
         claims, close = await self._connect()
         try:
             await renewals(claims)

@@ -28,7 +28,7 @@ RENEWALS_PER_TTL = 3
 """Two may fail before the session is in danger."""
 
 RETRY_PARTS = 10
-"""A failed renewal is tried again after this part of the ttl, so that an outage of a third still leaves several tries."""
+"""A failed renewal is tried again after this part of the ttl, so that an outage of a third leaves several tries."""
 
 REOPEN_SECONDS = (0.1, 5.0)
 """First and longest pause between tries to open a new session. Arbitrary: at once, and then without hurry."""
@@ -67,7 +67,8 @@ class LoopRenewals:
 class SessionKeeper:
     """Holds the session of this runner's present life.
 
-    `on_lost(session)` is called on the runner's loop once for each session that is lost; a new one is opened after it.
+    On the runner's loop `on_lost(session)` is called once for each session that is lost, and `on_opened()` when the
+    next one is open.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class SessionKeeper:
         observer: Observer,
         host: RenewalHost,
         on_lost: Callable[[str], None],
+        on_opened: Callable[[], None],
     ) -> None:
         self._claims = claims
         self._clock = clock
@@ -85,6 +87,7 @@ class SessionKeeper:
         self._observer = observer
         self._host = host
         self._on_lost = on_lost
+        self._on_opened = on_opened
         self._session = ""
         self._held_until = 0.0  # written by the renewing thread, read here: a float changes as a whole
         self._loop_moved = clock.monotonic()
@@ -109,11 +112,6 @@ class SessionKeeper:
         await self._open()
         self._tasks = [asyncio.create_task(self._keep()), asyncio.create_task(self._move())]
         self._host.start(self._renew)
-
-    async def opened(self) -> str:
-        """Wait for a session and return it."""
-        await self._opened.wait()
-        return self._session
 
     async def aclose(self) -> None:
         """Stop renewing, then remove the session, so that nobody waits for its end."""
@@ -147,6 +145,7 @@ class SessionKeeper:
             _log.warning("session %s is lost; its runs end here and a new session is opened", lost)
             self._on_lost(lost)
             await self._reopen()
+            self._on_opened()
 
     async def _until_gone(self, seconds: float) -> None:
         waiting = asyncio.ensure_future(self._gone.wait())

@@ -34,7 +34,7 @@ class Timers:
         return len(self._due)
 
     def arm(self, key: Hashable, due_seconds: float, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Set the key's timer to a moment of the monotonic clock, in place of what it was. A closed one arms nothing."""
+        """Set the key's timer to a moment of the monotonic clock, in place of what it was. Once closed, do nothing."""
         if self._is_closed:
             return
         number = next(self._numbers)

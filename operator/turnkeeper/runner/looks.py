@@ -1,0 +1,91 @@
+"""The looks of refused claimants (spec actions Refused and LookAgain).
+
+At most one for a thread. It is due a claim's lifetime on, or soon after its holder's session is seen to be gone. A look
+runs in the timers' context, not in that of the request that was refused; its failure is logged and never raised.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+
+from turnkeeper.core.lookagain import Look, arm, hasten
+from turnkeeper.errors import TurnkeeperError
+from turnkeeper.ports import Clock, Observer
+from turnkeeper.runner.timers import Timers
+
+_log = logging.getLogger(__name__)
+
+
+class Looks:
+    """`look(look)` takes the thread again; it returns the name of what came of it, for the metric."""
+
+    def __init__(
+        self, timers: Timers, clock: Clock, observer: Observer, look: Callable[[Look], Awaitable[str]]
+    ) -> None:
+        self._timers = timers
+        self._clock = clock
+        self._observer = observer
+        self._look = look
+        self._armed: dict[str, Look] = {}
+        self._by_session: defaultdict[str, set[str]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        return len(self._armed)
+
+    def arm(self, thread_id: str, session: str, delay_seconds: float, *, ripe: bool = False) -> None:
+        """Arm the thread's look; one that is due sooner and can do as much stays."""
+        now = self._clock.monotonic()
+        look = arm(
+            thread_id,
+            session,
+            now_seconds=now,
+            delay_seconds=delay_seconds,
+            draw=random.random(),  # noqa: S311 - jitter, not a secret
+            ripe=ripe,
+        )
+        known = self._armed.get(thread_id)
+        if known is None or (known.session, known.ripe) != (session, ripe) or known.due_seconds > look.due_seconds:
+            self._put(look)
+
+    def session_gone(self, session: str) -> None:
+        """Make the looks at this session's threads due at once, spread a little."""
+        for thread_id in list(self._by_session.get(session, ())):
+            draw = random.random()  # noqa: S311 - jitter, not a secret
+            self._put(hasten(self._armed[thread_id], now_seconds=self._clock.monotonic(), draw=draw))
+
+    def disarm(self, thread_id: str) -> None:
+        """Forget a thread's look: the thread is taken here."""
+        known = self._armed.pop(thread_id, None)
+        if known is not None:
+            self._forget_session(known)
+            self._timers.disarm(thread_id)
+
+    def _put(self, look: Look) -> None:
+        self.disarm(look.thread_id)
+        self._armed[look.thread_id] = look
+        self._by_session[look.session].add(look.thread_id)
+        self._timers.arm(look.thread_id, look.due_seconds, lambda: self._take_look(look))
+
+    def _forget_session(self, look: Look) -> None:
+        self._by_session[look.session].discard(look.thread_id)
+        if not self._by_session[look.session]:
+            del self._by_session[look.session]
+
+    def is_ripening(self, thread_id: str) -> bool:
+        """Whether the thread waits here for the gap after earlier deaths, and should not be taken before."""
+        known = self._armed.get(thread_id)
+        return known is not None and known.ripe
+
+    async def _take_look(self, look: Look) -> None:
+        if self._armed.get(look.thread_id) is look:
+            del self._armed[look.thread_id]
+            self._forget_session(look)
+        try:
+            result = await self._look(look)
+        except TurnkeeperError as error:
+            result = "failed"
+            _log.warning("thread %a: a look failed, the sweep will find it: %s", look.thread_id, error)
+        self._observer.looked(result)
