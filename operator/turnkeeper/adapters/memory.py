@@ -12,9 +12,10 @@ from typing import TypeVar
 from turnkeeper.core import claim as claims
 from turnkeeper.core.claim import Busy, Claimed, SessionGone, SessionRecord
 from turnkeeper.core.draft import PENDING_LOADED_MAX, Act, Change, Needs, Seen
+from turnkeeper.core.trace import verdict_name
 from turnkeeper.core.values import Claim, Entry, Message, Parked, Question, Run, Step, Thread
 from turnkeeper.core.words import Fate, Kind, Outcome, Resolution, ThreadState
-from turnkeeper.ports import Stats
+from turnkeeper.ports import Observer, Stats
 
 T = TypeVar("T")
 
@@ -48,12 +49,19 @@ class MemoryStore:
 class MemoryJournal:
     """A journal over a `MemoryStore`. An act runs without an await in it: that is its transaction."""
 
-    def __init__(self, workspace: str, store: MemoryStore | None = None) -> None:
+    def __init__(self, workspace: str, store: MemoryStore | None = None, observer: Observer | None = None) -> None:
         self.workspace = workspace
         self.store = store if store is not None else MemoryStore()
+        self._observer = observer
 
     async def transact(self, act: Act[T]) -> T:
         """See `ports.Journal`."""
+        verdict = self._transact(act)
+        if self._observer is not None:
+            self._observer.acted(act.name, act.thread_id, verdict_name(verdict), 0.0)
+        return verdict
+
+    def _transact(self, act: Act[T]) -> T:
         kept = self.store.threads.get(act.thread_id)
         verdict, change = act.decide(self._seen(kept, act.needs))
         if change is not None:
@@ -182,7 +190,7 @@ class MemoryJournal:
         """See `ports.Journal`."""
         rows = self._rows()
         count = {state: sum(row.state is state for row in rows) for state in ThreadState}
-        waits = [row.owed_since_ms for row in rows if row.owed_since_ms is not None]
+        waits = [row.owed_since_ms or 0 for row in rows if row.state is ThreadState.OWED]
         return Stats(
             owed=count[ThreadState.OWED],
             running=count[ThreadState.RUNNING],

@@ -53,7 +53,7 @@ class Database(Protocol):
         """Close every connection."""
 
 
-def open_database(url: str, *, executor: Executor | None = None) -> Database:
+def open_database(url: str | URL, *, executor: Executor | None = None) -> Database:
     """Return the database of a URL: `sqlite:///path` or `postgresql://…`.
 
     executor: what runs SQLite's transactions, for a simulation that must not leave its thread. Raises SettingsError for
@@ -67,9 +67,15 @@ def open_database(url: str, *, executor: Executor | None = None) -> Database:
     if parsed.get_backend_name() == "sqlite":
         return SqliteDatabase(parsed, executor)
     if parsed.get_backend_name() == "postgresql":
-        return PostgresDatabase(parsed.set(drivername="postgresql+asyncpg"))
+        return PostgresDatabase(_for_asyncpg(parsed))
     msg = f"journals live in SQLite or PostgreSQL, not in {parsed.get_backend_name()!a}"
     raise SettingsError(msg)
+
+
+def _for_asyncpg(url: URL) -> URL:
+    """Take a URL as PostgreSQL's own tools write it: asyncpg calls `sslmode` `ssl`."""
+    query = {("ssl" if name == "sslmode" else name): value for name, value in url.query.items()}
+    return url.set(drivername="postgresql+asyncpg", query=query)
 
 
 class SqliteDatabase:

@@ -20,14 +20,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import URL, Connection
 
 from turnkeeper.adapters.sql_batch import run_batch
 from turnkeeper.adapters.sql_database import Database, open_database
 from turnkeeper.adapters.sql_reads import SqlReads
 from turnkeeper.adapters.sql_schema import migrate
 from turnkeeper.core.draft import Act
+from turnkeeper.core.trace import verdict_name
 from turnkeeper.errors import ClosedError, UnavailableError, UnknownOutcomeError
+from turnkeeper.ports import Observer
 
 T = TypeVar("T")
 
@@ -58,8 +60,10 @@ class _Waiting:
 class SqlJournal(SqlReads):
     """See `ports.Journal`. Owns its lanes; `aclose` lets what was handed to them finish."""
 
-    def __init__(self, database: Database, workspace: str) -> None:
+    def __init__(self, database: Database, workspace: str, observer: Observer | None = None) -> None:
         super().__init__(database, workspace)
+        self.database = database
+        self._observer = observer
         self._queue: deque[_Waiting] = deque()
         self._busy_threads: set[str] = set()
         self._has_work = asyncio.Event()
@@ -75,16 +79,19 @@ class SqlJournal(SqlReads):
         if len(self._queue) >= QUEUE_MAX:
             msg = f"the journal has {QUEUE_MAX} writes waiting; try again in some seconds"
             raise UnavailableError(msg)
-        waiting = _Waiting(act, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        waiting, began = _Waiting(act, loop.create_future()), loop.time()
         self._queue.append(waiting)
         self._has_work.set()
         try:
             async with asyncio.timeout(2 * DEADLINE_SECONDS):
-                result: T = await waiting.answer
-                return result
+                verdict: T = await waiting.answer
         except TimeoutError as error:
             msg = f"thread {act.thread_id!a}: no answer from the journal in {2 * DEADLINE_SECONDS:.0f} s"
             raise UnknownOutcomeError(msg) from error
+        if self._observer is not None:
+            self._observer.acted(act.name, act.thread_id, verdict_name(verdict), loop.time() - began)
+        return verdict
 
     async def aclose(self) -> None:
         """See `ports.Journal`."""
@@ -194,7 +201,7 @@ def _refuse(waiting: _Waiting, error: Exception) -> None:
         waiting.answer.set_exception(error)
 
 
-async def open_journal(url: str, workspace: str) -> SqlJournal:
+async def open_journal(url: str | URL, workspace: str, observer: Observer | None = None) -> SqlJournal:
     """Open a workspace's journal, bringing its tables up to date under a lock.
 
     Raises SettingsError for a URL or a database that can't be used, UnavailableError where it can't be reached.
@@ -205,4 +212,4 @@ async def open_journal(url: str, workspace: str) -> SqlJournal:
     except BaseException:
         await database.aclose()
         raise
-    return SqlJournal(database, workspace)
+    return SqlJournal(database, workspace, observer)

@@ -31,7 +31,6 @@ HEADS_MAX = 512
 """Threads asked about in one statement. Arbitrary: well under both databases' limits on parameters."""
 
 _HISTORY_KINDS = (Kind.MESSAGE.value, Kind.NOTE.value, Kind.RUN_ENDED.value)
-_WAITING_STATES = (ThreadState.OWED, ThreadState.RUNNING)
 
 
 class SqlReads:
@@ -140,23 +139,19 @@ class SqlReads:
             .where(threads.c.workspace == self.workspace, IS_NOT_IDLE)
             .group_by(threads.c.state)
         )
-        oldest = [
-            select(func.min(threads.c.owed_since_ms)).where(
-                threads.c.workspace == self.workspace, _is_in(state), IS_WAITING
-            )
-            for state in _WAITING_STATES
-        ]
+        oldest = select(func.min(threads.c.owed_since_ms)).where(
+            threads.c.workspace == self.workspace, _is_in(ThreadState.OWED), IS_WAITING
+        )
 
         def read(connection: Connection) -> Stats:
             found = {row.state: row for row in connection.execute(counts)}
-            waits = [since for query in oldest if (since := connection.scalar(query)) is not None]
             number = {state: int(found[state].number) if state in found else 0 for state in ThreadState}
             return Stats(
                 owed=number[ThreadState.OWED],
                 running=number[ThreadState.RUNNING],
                 paused=number[ThreadState.PAUSED],
                 parked=int(sum(row.parked or 0 for row in found.values())),
-                oldest_owed_ms=min(waits, default=None),
+                oldest_owed_ms=connection.scalar(oldest),
             )
 
         return await self._database.read(read)

@@ -3,8 +3,9 @@
 Theory. A death is charged to the turn that caused it, not to its neighbours. A session that died with one run charges
 that turn. One that died with several tells nothing: each of them gets a free next attempt at full speed, and only a
 turn that was there at two such deaths is run apart, one at a time on a runner that takes nothing else meanwhile; a
-death there is its own, and proves the earlier ones its own too. How many runs a session died with is counted in the journal, from the runs it left open and
-those of its that were abandoned already, so every observer counts the same, in whatever order they come.
+death there is its own, and proves the earlier ones its own too. How many runs a session died with is counted in the
+journal, from the runs it left open and those of its that were abandoned already, so every observer counts the same, in
+whatever order they come.
 
 A turn that was charged `max_attempts` deaths is parked: what was sent after it runs, and a person may retry or drop it.
 """

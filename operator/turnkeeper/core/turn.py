@@ -34,7 +34,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The run is open under `fence`. `questions`: those of the turn, as they were resolved. `parked`: set aside now."""
+    """The run is open under `fence`.
+
+    questions: those of the turn, as they were resolved. parked: turns set aside now. taken_over: an earlier claim's run
+    was found open and ended.
+    """
 
     run: Run
     thread: Thread
@@ -43,6 +47,7 @@ class Started:
     prompts: tuple[Message, ...]
     questions: tuple[Question, ...] = ()
     parked: int = 0
+    taken_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,8 @@ def _open(
         draft.put_parked(replace(seen.retrying, ask_seq=0))
     settle_taken(draft, seen, consumed, retry_taken=is_retry)
     change = draft.change()
-    return _started(run, change.thread, turn, consumed, seen.questions, parked), change
+    started = _started(run, change.thread, turn, consumed, seen.questions, parked)
+    return replace(started, taken_over=seen.thread is not None and seen.thread.run is not None), change
 
 
 def _started(
