@@ -1,6 +1,5 @@
 """Commands to run as handlers, and the watch that none of them is left behind."""
 
-import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -64,4 +63,4 @@ def is_running(pid: int) -> bool:
 
 def open_files() -> int:
     """How many files this process holds open."""
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -10,14 +10,14 @@ from tests.handlers.recording_turn import RecordingTurn
 BAD_LINES = [
     ("print('hello')", "not JSON"),
     ("print('[]')", "no object"),
-    ("print('{\"type\":\"dance\"}')", "unknown type 'dance'"),
+    ('print(\'{"type":"dance"}\')', "unknown type 'dance'"),
     ("say('event')", 'no "event"'),
     ("say('event', event=float('nan'))", "NaN"),
     ("say('event', event='\\ud800')", "half a character"),
     ("say('event', event='x' * 2_000_000)", "bytes as stored"),
     ("say('event', event='x' * 20_000_000)", "longer than allowed"),
     ("print('[' * 100_000)", "nested"),
-    ("print('{\"type\":\"event\",\"event\":1e999}')", "too large"),
+    ('print(\'{"type":"event","event":1e999}\')', "too large"),
     ("sys.stdout.buffer.write(b'\\xff\\xfe\\x00\\n')", "UTF-8"),
     ("say('used', seq=1)", "no message that was handed"),
     ("say('used', seq='x')", "no message that was handed"),
@@ -47,16 +47,16 @@ async def test_a_bad_line_harms_itself_alone(run_program: MakeExec, bad: str, re
 async def test_a_flood_of_bad_lines_is_counted_in_one_line(run_program: MakeExec) -> None:
     """Also from a program that never reads what is refused to it."""
     turn = RecordingTurn("a")
-    program = "for _ in range(30_000): print('no JSON at all')\nsay('answer', answer=1)"
+    program = "for _ in range(5_000): print('no JSON at all')\nsay('answer', answer=1)"
     assert await run_program(program).turn(turn) == 1
     told = [event for event in turn.events if "refused" in cast("dict[str, Any]", event)]
     assert 100 <= len(told) < 1_000
-    assert cast("dict[str, Any]", turn.events[-1])["left_out"] == 30_000 - len(told)
+    assert cast("dict[str, Any]", turn.events[-1])["left_out"] == 5_000 - len(told)
 
 
 async def test_a_last_line_without_its_end_counts(run_program: MakeExec) -> None:
     """A program may forget the line end."""
-    program = "sys.stdout.write('{\"type\":\"answer\",\"answer\":1}')"
+    program = 'sys.stdout.write(\'{"type":"answer","answer":1}\')'
     assert await run_program(program).turn(RecordingTurn("a")) == 1
 
 
@@ -70,7 +70,7 @@ async def test_empty_lines_say_nothing(run_program: MakeExec) -> None:
 async def test_a_command_that_asks_and_never_reads_is_refused_in_the_end(run_program: MakeExec) -> None:
     """What is held for it is bounded."""
     turn = RecordingTurn("a")
-    program = "for _ in range(200_000): print('{\"type\":\"steer?\"}')\nsay('answer', answer=1)"
+    program = "for _ in range(10_000): print('{\"type\":\"steer?\"}')\nsay('answer', answer=1)"
     assert await run_program(program).turn(turn) == 1
     assert "wait to be read" in str(turn.events)
 
@@ -80,7 +80,7 @@ async def test_a_command_that_closes_its_stdin_is_refused_what_it_asks_for(run_p
     turn = RecordingTurn("x" * 100_000)
     turn.steer("b")
     handler = run_program("say('answer', answer=1)")
-    handler._command[-1:] = ["-c", "import os; os.close(0); print('{\"type\":\"steer?\"}')"]
+    handler._command[-1:] = ["-c", 'import os; os.close(0); print(\'{"type":"steer?"}\')']
     assert await handler.turn(turn) is None
     assert turn.handed_out == []
     assert "its stdin is closed" in str(turn.events)

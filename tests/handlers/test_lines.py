@@ -10,6 +10,7 @@ LONG = 20 * 1024 * 1024
 
 
 def split(chunks: list[bytes], line_bytes_max: int = 1_000) -> list[bytes | CutLine]:
+    """The lines of a stream that comes in these pieces."""
     splitter = LineSplitter(line_bytes_max)
     lines = [line for chunk in chunks for line in splitter.feed(chunk)]
     last = splitter.rest()

@@ -18,45 +18,56 @@ HERE = __name__
 
 
 async def answer(turn: Turn) -> Json:
+    """Emit and answer."""
     await turn.emit("thinking")
     return [message.content for message in turn.prompts]
 
 
 async def ask(_turn: Turn) -> Pause:
+    """Pause."""
     return Pause((Asking(text="Which?"),))
 
 
 async def answer_badly(_turn: Turn) -> object:
+    """Return what no JSON can hold."""
     return {1: object()}
 
 
 async def raise_error(_turn: Turn) -> Json:
+    """Fail with an error of its own."""
     raise KeyError("its own")
 
 
 async def emit_badly(turn: Turn) -> Json:
+    """Emit what no JSON can hold."""
     await turn.emit(float("nan"))
     return None
 
 
 async def cancel_itself(_turn: Turn) -> Json:
+    """End as if cancelled."""
     raise asyncio.CancelledError
 
 
 async def wait_for_ever(turn: Turn) -> Json:
+    """Never end by itself."""
     await turn.emit("waiting")
-    return await asyncio.get_running_loop().create_future()
+    await asyncio.Event().wait()
+    return None
 
 
 async def take_two(_turn: Turn, _other: str) -> Json:
+    """Want more than a turn."""
     return None
 
 
 async def yield_events(_turn: Turn) -> object:
+    """Be a generator."""
     yield "an event"
 
 
 def plain(_turn: Turn) -> Json:
+    """Be no coroutine function."""
     return None
 
 
@@ -94,6 +105,7 @@ class PlainAgent:
 
 
 def make() -> Agent:
+    """Make a handler."""
     return Agent("by a factory")
 
 

@@ -13,6 +13,7 @@ from turnkeeper.ports import Asking, Pause
 
 
 def verdict(line: object) -> object:
+    """What is read from a line that a program would write."""
     return read_verdict(parse_line(json.dumps(line).encode()))
 
 

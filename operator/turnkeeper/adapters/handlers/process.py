@@ -22,8 +22,11 @@ from turnkeeper.errors import HandlerError
 KILL_SECONDS_MAX = 5.0
 """How long a killed process may take to be gone. Arbitrary: more than one that hangs in the kernel is worth."""
 
-REAP_SECONDS = 0.01
-"""Arbitrary: between two looks for orphans that this process inherited."""
+GONE_SECONDS_MAX = 0.2
+"""How long the rest of a killed group may take to be gone. Arbitrary: the kernel needs microseconds."""
+
+LOOK_SECONDS = 0.005
+"""Arbitrary: between two looks whether it is."""
 
 
 class GroupProcess:
@@ -70,7 +73,7 @@ class GroupProcess:
         if await self._ends_within(KILL_SECONDS_MAX):
             self._guard.forget(self.pid)
             self._popen.wait()
-            await self._reap_orphans()
+            await self._see_group_gone()
         else:
             logging.getLogger(__name__).error("process %d is still there after SIGKILL; it is left alone", self.pid)
         self._close()
@@ -89,14 +92,21 @@ class GroupProcess:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
-    async def _reap_orphans(self) -> None:
-        """Reap the command's orphans where this process is the one that inherits them (process 1 of a container)."""
-        ends_at = asyncio.get_running_loop().time() + KILL_SECONDS_MAX
-        with contextlib.suppress(ChildProcessError):
-            while asyncio.get_running_loop().time() < ends_at:
-                pid, _ = os.waitpid(-self.pid, os.WNOHANG)  # noqa: ASYNC222 - WNOHANG does not wait
-                if not pid:
-                    await asyncio.sleep(REAP_SECONDS)
+    async def _see_group_gone(self) -> None:
+        """Wait until nothing of the group is left, and reap those that this process inherits (as a container's first).
+
+        It is bounded: where the first process of a container reaps nothing, the dead stay in their group.
+        """
+        ends_at = asyncio.get_running_loop().time() + GONE_SECONDS_MAX
+        while asyncio.get_running_loop().time() < ends_at:
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-self.pid, os.WNOHANG)[0]:  # noqa: ASYNC222 - WNOHANG does not wait
+                    pass
+            try:
+                os.killpg(self.pid, 0)
+            except OSError:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
     def _close(self) -> None:
         self._is_over = True
