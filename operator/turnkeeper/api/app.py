@@ -15,6 +15,7 @@ from turnkeeper.api import problems, routes_events, routes_service, routes_threa
 from turnkeeper.api.asked import AnswerBody, ParkedBody, RecoverBody, SendBody, StopBody
 from turnkeeper.api.doors import Doors
 from turnkeeper.api.guard import OPEN_PATHS, Guard
+from turnkeeper.api.last_resort import LastResort
 from turnkeeper.api.told import ProblemBody
 from turnkeeper.runner.service import Runner
 
@@ -73,7 +74,8 @@ def create_app(runner: Runner, *, tokens: Sequence[str] = (), metrics: Prometheu
     problems.install(app)
     for router in (routes_events.router, routes_threads.router, routes_service.router):
         app.include_router(router)
-    app.add_middleware(Guard, tokens=tokens)
+    app.add_middleware(LastResort)
+    app.add_middleware(Guard, tokens=tokens)  # the last that is added is the first that is asked
     return app
 
 

@@ -126,13 +126,12 @@ def members_of(request: Request) -> dict[str, str]:
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of the app a problem, whether it was foreseen or not."""
+    """Make every error that is foreseen a problem; `last_resort.py` does it for the others."""
     handlers: tuple[tuple[type[Exception], Callable[[Request, Any], Awaitable[Response]]], ...] = (
         (ProblemError, _refused),
         (errors.TurnkeeperError, _known),
         (RequestValidationError, _invalid),
         (HTTPException, _routed),
-        (Exception, _unforeseen),
     )
     for raised, handler in handlers:
         app.add_exception_handler(raised, handler)
@@ -171,12 +170,6 @@ async def _routed(request: Request, error: HTTPException) -> Response:
         return respond(NO_SUCH_PATH, detail)
     status = HTTPStatus(error.status_code)
     return respond(ProblemKind("http", status, status.phrase), str(error.detail), None, headers)
-
-
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed: %s", request.method, request.url.path, type(error).__name__)
-    detail = "The runner met an error that nobody foresaw; its log has more. Asking again under the same ids is safe."
-    return respond(INTERNAL, detail, members_of(request))
 
 
 def sentence_of(error: Mapping[str, Any]) -> str:

@@ -17,50 +17,60 @@ _HOW: Final = "How much, and for how long"
 KINDS: Final = ("echo", "python", "exec", "http", "chat")
 
 
+Config = Annotated[Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="A TOML or YAML file.", dir_okay=False)]
+Workspace = Annotated[str | None, typer.Option(help="The workspace's name. (default: default)")]
+Journal = Annotated[str | None, typer.Option(help="A SQLite file or a postgresql:// URL. (default: turnkeeper.db)")]
+Host = Annotated[str | None, typer.Option(help="Where to listen. (default: 127.0.0.1)")]
+Port = Annotated[int | None, typer.Option(help="0 takes a free one. (default: 8765)")]
+Handler = Annotated[str | None, typer.Option(help=f"One of {', '.join(KINDS)}. (default: echo)", rich_help_panel=_WHAT)]
+EchoDelay = Annotated[float | None, typer.Option(help="Echo after so many seconds.", rich_help_panel=_WHAT)]
+Python = Annotated[str | None, typer.Option(help="A coroutine function, as module:name.", rich_help_panel=_WHAT)]
+Exec = Annotated[
+    str | None, typer.Option("--exec", help="A command for each turn, in one argument.", rich_help_panel=_WHAT)
+]
+Http = Annotated[str | None, typer.Option(help="A URL that each turn is POSTed to.", rich_help_panel=_WHAT)]
+Chat = Annotated[str | None, typer.Option(help="The base URL of an OpenAI-compatible server.", rich_help_panel=_WHAT)]
+Model = Annotated[str | None, typer.Option(help="The model that --chat asks.", rich_help_panel=_WHAT)]
+MaxTurns = Annotated[int | None, typer.Option(help="Turns at once. (default: 32)", rich_help_panel=_HOW)]
+MaxAttempts = Annotated[
+    int | None, typer.Option(help="Deaths that a turn may cost. (default: 3)", rich_help_panel=_HOW)
+]
+TurnTimeout = Annotated[
+    float | None, typer.Option(help="Seconds that a run may take. (default: 3600)", rich_help_panel=_HOW)
+]
+ClaimTtl = Annotated[
+    float | None,
+    typer.Option(help="Seconds until a silent runner counts as dead. (default: 30)", rich_help_panel=_HOW),
+]
+RecoverInterval = Annotated[
+    float | None, typer.Option(help="Seconds between sweeps. (default: 10)", rich_help_panel=_HOW)
+]
+Drain = Annotated[
+    float | None,
+    typer.Option(help="Seconds that turns get to end when it stops. (default: 20)", rich_help_panel=_HOW),
+]
+
+
 def run(  # noqa: PLR0913 - Typer makes one option of each parameter
-    config: Annotated[
-        Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="A TOML or YAML file.", dir_okay=False)
-    ] = None,
+    config: Config = None,
     *,
-    workspace: Annotated[str | None, typer.Option(help="The workspace's name. (default: default)")] = None,
-    journal: Annotated[
-        str | None, typer.Option(help="A SQLite file or a postgresql:// URL. (default: turnkeeper.db)")
-    ] = None,
-    host: Annotated[str | None, typer.Option(help="Where to listen. (default: 127.0.0.1)")] = None,
-    port: Annotated[int | None, typer.Option(help="0 takes a free one. (default: 8765)")] = None,
-    handler: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(KINDS)}. (default: echo)", rich_help_panel=_WHAT)
-    ] = None,
-    echo_delay: Annotated[float | None, typer.Option(help="Echo after so many seconds.", rich_help_panel=_WHAT)] = None,
-    python: Annotated[
-        str | None, typer.Option(help="A coroutine function, as module:name.", rich_help_panel=_WHAT)
-    ] = None,
-    exec_: Annotated[
-        str | None, typer.Option("--exec", help="A command for each turn, in one argument.", rich_help_panel=_WHAT)
-    ] = None,
-    http: Annotated[str | None, typer.Option(help="A URL that each turn is POSTed to.", rich_help_panel=_WHAT)] = None,
-    chat: Annotated[
-        str | None, typer.Option(help="The base URL of an OpenAI-compatible server.", rich_help_panel=_WHAT)
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="The model that --chat asks.", rich_help_panel=_WHAT)] = None,
-    max_turns: Annotated[int | None, typer.Option(help="Turns at once. (default: 32)", rich_help_panel=_HOW)] = None,
-    max_attempts: Annotated[
-        int | None, typer.Option(help="Deaths that a turn may cost. (default: 3)", rich_help_panel=_HOW)
-    ] = None,
-    turn_timeout: Annotated[
-        float | None, typer.Option(help="Seconds that a run may take. (default: 3600)", rich_help_panel=_HOW)
-    ] = None,
-    claim_ttl: Annotated[
-        float | None,
-        typer.Option(help="Seconds until a silent runner counts as dead. (default: 30)", rich_help_panel=_HOW),
-    ] = None,
-    recover_interval: Annotated[
-        float | None, typer.Option(help="Seconds between sweeps. (default: 10)", rich_help_panel=_HOW)
-    ] = None,
-    drain: Annotated[
-        float | None,
-        typer.Option(help="Seconds that turns get to end when it stops. (default: 20)", rich_help_panel=_HOW),
-    ] = None,
+    workspace: Workspace = None,
+    journal: Journal = None,
+    host: Host = None,
+    port: Port = None,
+    handler: Handler = None,
+    echo_delay: EchoDelay = None,
+    python: Python = None,
+    exec_: Exec = None,
+    http: Http = None,
+    chat: Chat = None,
+    model: Model = None,
+    max_turns: MaxTurns = None,
+    max_attempts: MaxAttempts = None,
+    turn_timeout: TurnTimeout = None,
+    claim_ttl: ClaimTtl = None,
+    recover_interval: RecoverInterval = None,
+    drain: Drain = None,
 ) -> None:
     """Run a runner: serve the API and take turns. Needs no settings at all.
 

@@ -35,6 +35,7 @@ _FLAGS: Final = {
     "runner.max_turns": "--max-turns",
     "runner.drain_seconds": "--drain",
 }
+_MAPPINGS: Final = ("handler.http.headers", "handler.exec.environment")
 _SECRET: Final = (
     "auth",
     "journal.postgres",
@@ -116,6 +117,7 @@ def _sentence(error: Mapping[str, Any]) -> str:
     if error["type"] == "missing":
         told = "it must be set"
     path = ".".join(part for part in path.split(".") if not part.isdigit())  # a list is set as a whole
+    path = next((whole for whole in _MAPPINGS if path.startswith(whole)), path)
     given = error["input"]
     is_shown = isinstance(given, str | int | float) and not path.startswith(_SECRET)
     shown = f" (it is {given!r:.80})" if is_shown else ""
