@@ -181,7 +181,7 @@ async def test_a_command_does_not_outlive_a_runner_that_was_killed(tmp_path: Pat
     say = "def say(kind, event): import json; print(json.dumps({'type': kind, 'event': event}), flush=True)\n"
     program.write_text(deaf + say + WITH_GRANDCHILD.format(grandchild=grandchild, leaves=False) + "time.sleep(3600)")
     runner.write_text(RUNNER.format(operator=str(ROOT / "operator"), root=str(ROOT), program=str(program), grace=0.2))
-    command = [sys.executable, runner]
+    command = [sys.executable, str(runner)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: ASYNC220 - it only starts
         assert process.stdout is not None
         pids = [int(pid) for pid in (await asyncio.to_thread(process.stdout.readline)).split()]

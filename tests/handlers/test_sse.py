@@ -14,7 +14,10 @@ def read(chunks: list[bytes]) -> list[str]:
     return [data for chunk in chunks for data in stream.feed(chunk)] + list(stream.rest())
 
 
-STREAM = ': a comment\n\nevent: x\ndata: {"a": 1}\nid: 7\n\ndata:ä\ndata: second line\n\n\ndata\n\nretry: 5\n\ndata: [DONE]\n\n'
+STREAM = (
+    ': a comment\n\nevent: x\ndata: {"a": 1}\nid: 7\n\n'
+    "data:ä\ndata: second line\n\n\ndata\n\nretry: 5\n\ndata: [DONE]\n\n"
+)
 DATA = ['{"a": 1}', "ä\nsecond line", "[DONE]"]
 
 
