@@ -7,6 +7,7 @@ sees this turn's answer, so every message is answered once and by a model that k
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 
 import httpx
@@ -16,8 +17,9 @@ from turnkeeper.adapters.handlers.deltas import Deltas
 from turnkeeper.adapters.handlers.http_call import Caller, checked_headers, checked_url
 from turnkeeper.adapters.handlers.lines import LINE_BYTES_MAX
 from turnkeeper.adapters.handlers.sse import EventStream
+from turnkeeper.adapters.handlers.verdicts import readable
 from turnkeeper.adapters.handlers.wire import earlier
-from turnkeeper.core.names import CONTENT_BYTES_MAX, check_json, dump_json, parse_json
+from turnkeeper.core.names import CONTENT_BYTES_MAX, check_json, dump_json
 from turnkeeper.core.values import Json
 from turnkeeper.errors import HandlerError, InvalidInputError, SettingsError
 from turnkeeper.ports import Turn
@@ -70,14 +72,20 @@ class ChatHandler:
         history = await earlier(turn, self._history_limit)
         body = {**self._parameters, "messages": chat_messages(turn, history, self._system_prompt)}
         deltas = Deltas(turn)
-        finish = ""
+        finish, failure = "", None
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(deltas.emit_all())
-                finish = await self._listen(json_bytes(body), deltas)
+                try:
+                    finish = await self._listen(json_bytes(body), deltas)
+                except HandlerError as error:
+                    # What was said until then has been seen to come, and is written before the run fails.
+                    failure = error
                 deltas.close()
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
+        if failure is not None:
+            raise failure
         answer: dict[str, Json] = {"role": "assistant", "content": deltas.whole}
         return answer if finish == REASON_TO_FINISH else {**answer, "finish_reason": finish}
 
@@ -134,9 +142,10 @@ async def _documents(response: httpx.Response) -> AsyncIterator[str]:
 def _read_chunk(text: str) -> tuple[str, str]:
     """Return what a piece says, and why the model finished if it did."""
     try:
-        chunk = parse_json(text.encode("utf-8"), "what the server sent")
-    except InvalidInputError as error:
-        raise HandlerError(f"{error}; it begins {text[:80]!a}") from error
+        # Not `parse_json`: a piece may hold half a character, whose other half is in the next one.
+        chunk: Json = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HandlerError(f"what the server sent is not JSON: {error}; it begins {text[:80]!a}") from error
     if not isinstance(chunk, Mapping):
         raise HandlerError(f"the server sent no object but {text[:80]!a}")
     if chunk.get("error"):
@@ -154,4 +163,4 @@ def _read_chunk(text: str) -> tuple[str, str]:
 
 def _message(error: Json) -> str:
     said = error.get("message") if isinstance(error, Mapping) else error
-    return str(said or error)[:1_000]
+    return readable(str(said or error))
