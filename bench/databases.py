@@ -1,0 +1,46 @@
+"""The databases that the benchmarks run on: a SQLite file on a real disk, and a PostgreSQL that syncs its commits."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnkeeper.settings.models import JournalSettings, PostgresSettings, SqliteSettings
+
+from tests.postgres_server import postgres_server
+
+DATABASES = ("sqlite", "postgresql")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One database. `url` is what `turnkeeper run --journal` takes: a file, or a URL of PostgreSQL."""
+
+    database: str
+    url: str
+
+    @property
+    def settings(self) -> JournalSettings:
+        """The place as the settings name it."""
+        if self.database == "sqlite":
+            return JournalSettings(sqlite=SqliteSettings(path=Path(self.url)))
+        return JournalSettings.model_validate({"postgres": PostgresSettings.model_validate({"url": self.url})})
+
+    @property
+    def driver_url(self) -> str:
+        """The URL as asyncpg takes it."""
+        return self.url.replace("postgresql+asyncpg://", "postgresql://")
+
+
+@contextmanager
+def place(database: str) -> Iterator[Place]:
+    """Yield a new, empty database, and remove it."""
+    if database == "sqlite":
+        with tempfile.TemporaryDirectory(prefix="turnkeeper-bench-") as folder:
+            yield Place(database, str(Path(folder) / "journal.sqlite"))
+    else:
+        with postgres_server(durable=True) as url:
+            yield Place(database, url)
