@@ -47,8 +47,8 @@ def postgresql_url(postgresql_server: URL) -> Iterator[str]:
 
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
-    """A SQLite file that is not there yet, as a `sqlite+aiosqlite://` URL."""
-    return f"sqlite+aiosqlite:///{tmp_path / 'journal.sqlite'}"
+    """A SQLite file that is not there yet, as a `sqlite://` URL."""
+    return f"sqlite:///{tmp_path / 'journal.sqlite'}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -221,3 +221,48 @@ async def test_a_closed_runner_accepts_and_arms_nothing(world: World) -> None:
     assert len(process.runner._timers) == 0
     assert world.store.sessions == {}
     assert "t" not in world.store.threads
+
+
+async def test_a_flood_of_steering_is_consumed_once_each_and_in_order(world: World) -> None:
+    """More messages than one transaction takes: each is in exactly one run, none twice."""
+    everything = 250
+    gate = asyncio.Event()
+    seen: list[object] = []
+
+    async def script(turn: Turn) -> object:
+        seen.extend(message.content for message in turn.prompts)
+        if turn.prompts[0].content == 0:
+            await gate.wait()
+            await asyncio.sleep(10)
+        seen.extend(message.content for message in turn.steering())
+        return None
+
+    process = await world.start(script)  # type: ignore[arg-type] # the answer is JSON
+    for number in range(everything):
+        await world.send(process, "t", number)
+    gate.set()
+    await world.idle("t")
+    assert seen == list(range(everything))
+    assert Fate.PENDING not in {m.fate for m in world.store.threads["t"].messages.values()}
+
+
+async def test_a_message_that_wants_its_own_turn_ends_the_steering_before_it(world: World) -> None:
+    """What was sent after a queued message is not consumed before it."""
+    gate = asyncio.Event()
+    turns: list[list[object]] = []
+
+    async def script(turn: Turn) -> object:
+        if not turns:
+            await gate.wait()
+        turns.append([m.content for m in (*turn.prompts, *turn.steering())])
+        return None
+
+    process = await world.start(script)  # type: ignore[arg-type] # the answer is JSON
+    await world.send(process, "t", "a")
+    await world.send(process, "t", "b")
+    await world.send(process, "t", "own", Mode.QUEUE)
+    await world.send(process, "t", "after")
+    await asyncio.sleep(1)
+    gate.set()
+    await world.idle("t")
+    assert turns == [["a", "b"], ["own", "after"]]

@@ -189,8 +189,9 @@ class Execution:
             self.cut(Cause.LOST)
         elif thread.run is not None and thread.run.stop_asked:
             self.cut(Cause.STOPPED)
-        elif thread.asked > self._live.offered_seq:
-            waiting = await self._journal.waiting(self._live.thread_id, 0, STEERING_PAGE)
+        elif thread.asked > max(thread.taken, self._live.offered_seq):
+            # All that waits was accepted after what was offered, and the first that wants a turn of its own ends it.
+            waiting = await self._journal.waiting(self._live.thread_id, self._live.offered_seq, STEERING_PAGE)
             self._live.offer(steerable_among(waiting))
 
     def _is_ours(self, thread: Thread) -> bool:

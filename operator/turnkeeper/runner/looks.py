@@ -74,6 +74,11 @@ class Looks:
         if not self._by_session[look.session]:
             del self._by_session[look.session]
 
+    @property
+    def ripening(self) -> int:
+        """How many threads wait here for the gap after earlier deaths."""
+        return sum(look.ripe for look in self._armed.values())
+
     def is_ripening(self, thread_id: str) -> bool:
         """Whether the thread waits here for the gap after earlier deaths, and should not be taken before."""
         known = self._armed.get(thread_id)

@@ -180,14 +180,15 @@ class Taker:
             if not room:
                 continue
             try:
-                owed = await self._tools.journal.owed(ThreadState.OWED, None, room)
+                # Threads that wait here for a gap of their own must not hide those behind them.
+                owed = await self._tools.journal.owed(ThreadState.OWED, None, room + self._looks.ripening)
             except TurnkeeperError as error:
                 _log.warning("what is owed can't be read: %s", error)
                 continue
-            self._slots.left_behind = len(owed) == room
-            for thread in owed:
-                if not self._looks.is_ripening(thread.thread_id):
-                    self.take(thread.thread_id)
+            ready = [thread for thread in owed if not self._looks.is_ripening(thread.thread_id)]
+            self._slots.left_behind = len(ready) >= room
+            for thread in ready[:room]:
+                self.take(thread.thread_id)
 
     def _oldest_behind(self) -> str:
         thread_id = next(iter(self._behind))

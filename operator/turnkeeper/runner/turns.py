@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from turnkeeper.core import ending
+from turnkeeper.core.draft import PENDING_LOADED_MAX
 from turnkeeper.core.ending import Recorded
 from turnkeeper.core.names import check_id, check_json
 from turnkeeper.core.turn import Started, Superseded
@@ -34,7 +35,7 @@ class LiveTurn:
         self.prompts = started.prompts
         self.questions = started.questions
         self.moved_seconds = clock.monotonic()
-        self.offered_seq = max((message.seq for message in started.prompts), default=0)
+        self.offered_seq = 0
         self._started = started
         self._journal = journal
         self._hints = hints
@@ -42,6 +43,7 @@ class LiveTurn:
         self._number = 0
         self._writing = asyncio.Lock()
         self._offered: deque[Message] = deque()
+        self._offered_count = 0
         self._has_offered = asyncio.Event()
         self._handed_out_seq = 0
         self._used_seq = 0
@@ -106,10 +108,14 @@ class LiveTurn:
         return await self._journal.history(self.thread_id, first, min(limit, HISTORY_MAX))
 
     def offer(self, messages: Sequence[Message]) -> None:
-        """Hand messages to the run, in the order in which they were accepted; each once."""
+        """Hand messages to the run, in the order in which they were accepted; each once.
+
+        No more than the run's end can consume in its transaction: what is beyond starts the next turn.
+        """
         for message in messages:
-            if message.seq > self.offered_seq:
+            if message.seq > self.offered_seq and self._offered_count < PENDING_LOADED_MAX:
                 self.offered_seq = message.seq
+                self._offered_count += 1
                 self._offered.append(message)
         self._has_offered.set()
 
