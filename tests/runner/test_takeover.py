@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.runner.world import TTL, World, echo
-from turnkeeper.core.words import Fate, Kind, Outcome
+from turnkeeper.core.words import Kind, Outcome
 from turnkeeper.ports import Turn
 
 pytestmark = pytest.mark.looptime
@@ -92,25 +92,31 @@ async def test_a_holder_whose_session_was_deleted_stops_and_its_threads_go_on_el
 
 async def test_a_claim_deleted_by_hand_leads_to_a_takeover_that_the_fence_keeps_right(world: World) -> None:
     """Two processes may believe to hold the thread; the journal takes the writes of the later one alone."""
-    gate = asyncio.Event()
+    first, second = asyncio.Event(), asyncio.Event()
 
-    async def slow(turn: Turn) -> str:
+    async def from_first(turn: Turn) -> str:
         del turn
-        await gate.wait()
+        await first.wait()
         return "from the first"
 
-    holder = await world.start(slow)
-    other = await world.start(echo)
+    async def from_second(turn: Turn) -> str:
+        del turn
+        await second.wait()
+        return "from the second"
+
+    holder = await world.start(from_first)
+    other = await world.start(from_second)
     await world.send(holder, "t", "hello")
     del world.store.claims["t"]
     other.runner._taker.take("t")
     await world.until(lambda: len(world.entries("t", Kind.RUN_STARTED)) == 2)
-    gate.set()
+    first.set()
+    await world.until(lambda: not holder.runner._taker.drives)
+    second.set()
     await world.idle("t")
     runs = list(world.store.threads["t"].runs.values())
     assert [(run.token, run.outcome) for run in runs] == [(1, Outcome.INTERRUPTED), (2, Outcome.COMPLETED)]
-    assert world.answers("t") == [["hello"]]
-    assert world.store.threads["t"].messages["m0"].fate is Fate.STARTED
+    assert world.answers("t") == ["from the second"]
 
 
 async def test_a_claim_put_back_by_hand_lets_no_old_token_live_again(world: World) -> None:
