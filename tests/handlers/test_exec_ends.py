@@ -5,13 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
 import pytest
+import uvloop
 
-from tests.handlers.conftest import MakeExec, is_running
+from tests.handlers.conftest import PRELUDE, MakeExec, is_running
 from tests.handlers.recording_turn import RecordingTurn
+from turnkeeper.adapters.handlers import ExecHandler
 
 ROOT = Path(__file__).parents[2]
 
@@ -159,10 +162,26 @@ async def test_a_command_that_closes_its_stdout_has_its_time(run_program: MakeEx
     assert "still here" in str(result)
 
 
+def test_it_is_the_same_on_the_loop_that_runners_use(tmp_path: Path) -> None:
+    """Uvloop has its own way with files and processes."""
+    program = tmp_path / "program.py"
+    program.write_text(PRELUDE + "say('event', event=os.getpid())\nif hear() is None: time.sleep(3600)")
+
+    async def cancel_one() -> int:
+        handler, turn = ExecHandler([sys.executable, str(program)], kill_grace_seconds=30), RecordingTurn("a")
+        await cancelled(await started(handler, turn))
+        await handler.aclose()
+        return cast("int", turn.events[0])
+
+    with ThreadPoolExecutor(1) as thread, asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
+        assert not is_running(thread.submit(loop.run, cancel_one()).result())
+
+
 RUNNER = """
 import asyncio, sys
 sys.path[:0] = [{operator!r}, {root!r}]
 from tests.handlers.recording_turn import RecordingTurn
+from turnkeeper.adapters.handlers import ExecHandler
 from turnkeeper.adapters.handlers import ExecHandler
 
 class Turn(RecordingTurn):

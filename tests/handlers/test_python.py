@@ -220,12 +220,17 @@ def test_what_can_not_be_a_handler_is_refused_with_what_to_do(entry_point: str, 
     assert text in str(refused.value)
 
 
-async def test_modules_are_found_in_the_folder_that_was_named(folder: Path) -> None:
+async def test_modules_are_found_in_the_folder_that_was_named_or_the_current_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing need be installed."""
     (folder / "my_agent_in_a_folder.py").write_text("async def turn(turn):\n    return 'from the folder'\n")
     with pytest.raises(SettingsError, match="there is no module"):
         PythonHandler("my_agent_in_a_folder:turn")
-    for search_path in (str(folder), [str(folder / "other"), str(folder)]):
+    monkeypatch.chdir(folder)
+    for search_path in (str(folder), [str(folder / "other"), str(folder)], (), None):
+        sys.modules.pop("my_agent_in_a_folder", None)
+        sys.path[:] = [path for path in sys.path if path != str(folder)]
         handler = PythonHandler("my_agent_in_a_folder:turn", search_path)
         assert await handler.turn(RecordingTurn("a")) == "from the folder"
 

@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import cast
 
 from turnkeeper.adapters.handlers.verdicts import checked
@@ -21,13 +22,13 @@ WANTED = "an `async def` function that takes the turn, or a class or a function 
 class PythonHandler:
     """Runs `entry_point`, written "package.module:name": `async def name(turn)`, or what makes an object with `turn`.
 
-    search_path: the folder or folders to look for the module in first; None leaves Python's own search alone.
+    search_path: the folder or folders to look for the module in first; where there is none, the current one.
     Raises SettingsError, with what to do, if it can't be loaded. A plain function is refused: it would hold up every
     other turn and the sign of life of their runner, and in a thread of its own it could not be cancelled.
     """
 
     def __init__(self, entry_point: str, search_path: str | Sequence[str] | None = None) -> None:
-        folders = [search_path] if isinstance(search_path, str) else list(search_path or ())
+        folders = [search_path] if isinstance(search_path, str) else list(search_path or (str(Path.cwd()),))
         loaded = _load(entry_point, folders)
         self._made: object = None
         self._call = self._prepare(entry_point, loaded)
