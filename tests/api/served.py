@@ -119,7 +119,9 @@ class Served:
         assert self._is_up.wait(10), "the server did not start"
 
     def stop(self) -> None:
-        """End the streams, then the server; return once its thread has ended."""
+        """End the streams, then the server; return once its thread has ended. Twice is once."""
+        if not self._thread.is_alive():
+            return
         self.call(lambda: close_streams(self._app))
         self._server.should_exit = True
         self._thread.join(10)

@@ -41,7 +41,8 @@ class Doors:
         async with self._lock:
             if time.monotonic() >= self._stats_due:
                 try:
-                    stats = await asyncio.wait_for(self.runner.journal.stats(), STATS_SECONDS)
+                    async with asyncio.timeout(STATS_SECONDS):
+                        stats = await self.runner.journal.stats()
                     self.metrics.show_stats(stats, wall_ms())
                 except (TurnkeeperError, TimeoutError):
                     self.metrics.lose_stats()

@@ -124,12 +124,15 @@ class EventStream(Response):
         elif isinstance(pumped, Exception):
             log.error("a stream of %s failed", scope["path"], exc_info=pumped)
         with suppress(TimeoutError):
-            await asyncio.wait_for(send({"type": "http.response.body", "body": b"", "more_body": False}), 1.0)
+            async with asyncio.timeout(1.0):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pump(self, send: Send) -> None:
         async def put(data: bytes) -> None:
             message = {"type": "http.response.body", "body": data, "more_body": True}
-            await asyncio.wait_for(send(message), SEND_SECONDS_MAX)
+            # Not wait_for: it may swallow the cancellation that comes as the client goes, and the stream would stay.
+            async with asyncio.timeout(SEND_SECONDS_MAX):
+                await send(message)
 
         first = f"retry: {RETRY_MS}\n\n".encode()
         if self._after > self._head:

@@ -39,8 +39,8 @@ _QUESTION: JsonDict = {
     "turn_id": "5f0c",
     "ask": "free",
     "text": "Which one?",
-    "detail": None,
-    "expires_ms": None,
+    "detail": {"colours": ["red", "blue"]},
+    "expires_ms": 1767225660000,
     "resolution": "answered",
     "answer": "the blue one",
 }
@@ -269,7 +269,7 @@ class EntryTold(Told):
 class LogTold(Told):
     """A page of a thread's log. `next` is the `after` of the next page; null where the log ended."""
 
-    model_config = ConfigDict(json_schema_extra=example_of({"entries": [_ENTRY], "next": None}))
+    model_config = ConfigDict(json_schema_extra=example_of({"entries": [_ENTRY], "next": 1}))
 
     entries: list[EntryTold]
     next: int | None
