@@ -76,6 +76,7 @@ class MemoryJournal:
         parked = kept.parked.get(needs.parked_seq)
         of = parked if parked is not None else turn
         waiting = _by_seq(m for m in kept.messages.values() if m.fate is Fate.PENDING)
+        turn_ids = {of.turn_id for of in (turn, retrying) if of is not None}
         run_id = needs.run_id or (run.run_id if run is not None else "")
         claim = self.store.claims.get(kept.thread.thread_id)
         return Seen(
@@ -85,7 +86,7 @@ class MemoryJournal:
             prompts=_prompts(kept, of.turn_id, of.leg) if of is not None else (),
             run=kept.runs.get(run_id),
             question=kept.questions.get(needs.question_id),
-            questions=tuple(q for q in kept.questions.values() if turn is not None and q.turn_id == turn.turn_id),
+            questions=tuple(q for q in kept.questions.values() if q.turn_id in turn_ids),
             step=kept.steps.get((turn.turn_id if turn is not None else "", needs.step_name)),
             parked=parked,
             retrying=retrying,

@@ -194,6 +194,7 @@ def _load_questions(connection: Connection, batch: Sequence[Wanted]) -> None:
         for w in batch
         if w.act.needs.questions and w.thread.turn is not None and w.thread.turn.leg
     }
+    by_turn |= {(w.key, w.retrying.turn_id): w for w in batch if w.act.needs.questions and w.retrying is not None}
     where: list[ColumnElement[bool]] = []
     if by_id:
         where.append(tuple_(questions.c.thread_key, questions.c.question_id).in_(padded(by_id)))

@@ -103,7 +103,7 @@ def observe(known: Sighting | None, record: SessionRecord, now_seconds: float) -
 
 def expires_seconds(sighting: Sighting) -> float:
     """Return when, on the observer's clock, the session may be declared dead if it is not renewed before."""
-    # In this order: min and max return their first argument where the second is no number, and NaN must not be for ever.
+    # In this order: min and max return the first where the second is no number, and NaN must not be for ever.
     duration = max(SESSION_SECONDS_MIN, min(SESSION_SECONDS_MAX, sighting.record.duration_seconds))
     return sighting.since_seconds + duration
 

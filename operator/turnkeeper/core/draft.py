@@ -31,7 +31,7 @@ class Needs:
     parked_seq: int = 0
     pending: bool = False  # the oldest waiting messages, and the oldest parked turn to retry
     turn: bool = False  # the prompts of the turn in progress, its open run, and what the row's session died with
-    questions: bool = False  # those of the turn in progress
+    questions: bool = False  # those of the turn in progress, and of the parked one to retry
     claim_for: str = ""  # where claims share the database: the claim, and which sessions exist, asked by this session
 
 
@@ -40,10 +40,11 @@ class Seen:
     """What the transaction saw.
 
     pending: waiting messages, oldest first, at most PENDING_LOADED_MAX. prompts: messages of the turn in progress.
-    questions: those of the turn in progress, resolved ones too. retrying, retry_prompts: the oldest parked turn that a
-    person asked to retry. died_with: how many runs the row's session left open or had abandoned. sessions: which of the
-    sessions that the claim, the row and the act name do exist; together with `claim` only where asked for. repeated:
-    the answer to an earlier try of this very act was lost, so what it would have done may stand already.
+    questions: those of the turn in progress and of the one to retry, resolved ones too. retrying, retry_prompts: the
+    oldest parked turn that a person asked to retry. died_with: how many runs the row's session left open or had
+    abandoned. sessions: which of the sessions that the claim, the row and the act name do exist; together with `claim`
+    only where asked for. repeated: the answer to an earlier try of this very act was lost, so what it would have done
+    may stand already.
     """
 
     thread: Thread | None = None

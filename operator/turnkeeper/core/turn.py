@@ -106,7 +106,7 @@ def begin(
     if fence.token <= thread.token and fence != thread.fence:
         return Superseded(thread.token), None
     if thread.run is not None and thread.run.run_id == how.run_id and thread.turn is not None and seen.run is not None:
-        return _started(seen.run, thread, thread.turn, seen.prompts, seen.questions, 0), None
+        return _started(seen.run, thread, thread.turn, seen.prompts, seen), None
     if thread.run is None and not thread.is_owed:
         # The claim was made on an older view: the holder before may have ended the turn, or paused it, in between.
         return NothingOwed(), None
@@ -183,24 +183,14 @@ def _open(
         draft.put_parked(replace(seen.retrying, ask_seq=0))
     settle_taken(draft, seen, consumed, retry_taken=is_retry)
     change = draft.change()
-    started = _started(run, change.thread, turn, consumed, seen.questions, parked)
+    started = _started(run, change.thread, turn, consumed, seen, parked)
     return replace(started, taken_over=seen.thread is not None and seen.thread.run is not None), change
 
 
 def _started(
-    run: Run,
-    thread: Thread,
-    turn: TurnState,
-    prompts: tuple[Message, ...],
-    questions: tuple[Question, ...],
-    parked: int,
+    run: Run, thread: Thread, turn: TurnState, prompts: tuple[Message, ...], seen: Seen, parked: int = 0
 ) -> Started:
-    return Started(
-        run=run,
-        thread=thread,
-        fence=thread.fence,
-        turn=turn,
-        prompts=prompts,
-        questions=questions,
-        parked=parked,
-    )
+    # What was seen may be another turn's questions: those of one that was ended on the way to this one.
+    questions = tuple(question for question in seen.questions if question.turn_id == turn.turn_id)
+    fence = thread.fence
+    return Started(run=run, thread=thread, fence=fence, turn=turn, prompts=prompts, questions=questions, parked=parked)
