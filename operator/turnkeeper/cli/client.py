@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
@@ -45,7 +45,7 @@ class CutError(Exception):
 
 
 class RunnerClient:
-    """One runner, by its URL."""
+    """One runner, by its URL. Use as a context manager: it keeps its connection for the next call."""
 
     def __init__(self, url: str, token: str = "") -> None:
         try:
@@ -64,6 +64,12 @@ class RunnerClient:
             )
         except (UnicodeEncodeError, ValueError) as error:
             raise CommandError(f"the token or URL can't be used: {error}", ExitCode.USAGE) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
 
     def get(self, path: str, params: Mapping[str, str | int] | None = None) -> Any:  # noqa: ANN401 - any JSON
         """Return the answer to a GET."""

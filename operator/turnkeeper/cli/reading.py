@@ -31,17 +31,17 @@ def threads(
     token: Token = "",
 ) -> None:
     """List the workspace's threads, or show one."""
-    client = runner_at(url, token)
-    if thread is not None:
-        _show_thread(client.get(thread_path(thread)), is_json=wants_json(as_json))
-        return
-    found = islice(_threads(client, state, after), limit)
-    if wants_json(as_json):
-        for each in found:
-            say_json(each)
-        return
-    columns = ["THREAD", "STATE", "SEQ", "ASKED", "TAKEN", "RUN", "QUESTIONS", "PARKED", "OWED SINCE"]
-    say_table(columns, (_row(each) for each in found))
+    with runner_at(url, token) as client:
+        if thread is not None:
+            _show_thread(client.get(thread_path(thread)), is_json=wants_json(as_json))
+            return
+        found = islice(_threads(client, state, after), limit)
+        if wants_json(as_json):
+            for each in found:
+                say_json(each)
+            return
+        columns = ["THREAD", "STATE", "SEQ", "ASKED", "TAKEN", "RUN", "QUESTIONS", "PARKED", "OWED SINCE"]
+        say_table(columns, (_row(each) for each in found))
 
 
 def _threads(client: RunnerClient, state: ThreadState | None, after: str) -> Iterator[dict[str, Any]]:
@@ -90,10 +90,10 @@ def log(
     token: Token = "",
 ) -> None:
     """Print a thread's log as it stands."""
-    client = runner_at(url, token)
     is_json = wants_json(as_json)
-    for entry in islice(_entries(client, thread, after), limit):
-        _say_entry(entry, is_json=is_json)
+    with runner_at(url, token) as client:
+        for entry in islice(_entries(client, thread, after), limit):
+            _say_entry(entry, is_json=is_json)
 
 
 def _entries(client: RunnerClient, thread: str, after: int) -> Iterator[dict[str, Any]]:
@@ -115,8 +115,9 @@ def watch(
 ) -> None:
     """Print a thread's log as it grows, until Ctrl-C. Where the stream is cut it goes on from the last entry."""
     is_json = wants_json(as_json)
-    for entry in Follower(runner_at(url, token), thread, after=after, follow=not until_idle).entries():
-        _say_entry(entry, is_json=is_json)
+    with runner_at(url, token) as client:
+        for entry in Follower(client, thread, after=after, follow=not until_idle).entries():
+            _say_entry(entry, is_json=is_json)
 
 
 def _say_entry(entry: dict[str, Any], *, is_json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -40,7 +40,6 @@ def send(  # noqa: PLR0913 - Typer makes one option of each parameter
     """
     if wait and mode is Mode.NOTE:
         raise CommandError("a note asks for no turn, so there is nothing to --wait for", ExitCode.USAGE)
-    client = runner_at(url, token)
     body: dict[str, Any] = {
         "content": read_content(message, is_json=content_json),
         "message_id": message_id or uuid.uuid4().hex,
@@ -48,10 +47,11 @@ def send(  # noqa: PLR0913 - Typer makes one option of each parameter
     }
     if sender:
         body["sender"] = sender
-    sent = client.send(f"{thread_path(thread)}/messages", body)
-    if wait:
-        _await_turn(client, thread, sent, as_json=wants_json(as_json))
-    elif wants_json(as_json):
+    with runner_at(url, token) as client:
+        sent = client.send(f"{thread_path(thread)}/messages", body)
+        if wait:
+            _await_turn(client, thread, sent, as_json=wants_json(as_json))
+    if wants_json(as_json):
         say_json(sent)
     elif "fate" in sent:
         say(f"{thread} had {sent['message_id']} already, at seq {sent['seq']}: {sent['fate']}")
@@ -60,7 +60,7 @@ def send(  # noqa: PLR0913 - Typer makes one option of each parameter
         say(f"{sent['outcome']}: seq {sent['seq']}, message {sent['message_id']}{run}")
 
 
-def _await_turn(client: RunnerClient, thread: str, sent: dict[str, Any], *, as_json: bool) -> None:
+def _await_turn(client: RunnerClient, thread: str, sent: dict[str, Any], *, as_json: bool) -> NoReturn:
     waiting = Waiting(sent["seq"])
     for entry in Follower(client, thread, after=sent["seq"] - 1).entries():
         ended = waiting.feed(entry)
@@ -134,7 +134,8 @@ def answer(
         body["approved"] = approved
     else:
         body["answer"] = read_content(text, is_json=content_json)
-    found = runner_at(url, token).post(f"{thread_path(thread)}/answers", body)
+    with runner_at(url, token) as client:
+        found = client.post(f"{thread_path(thread)}/answers", body)
     if wants_json(as_json):
         say_json(found)
     else:
@@ -149,7 +150,8 @@ def stop(
     token: Token = "",
 ) -> None:
     """Stop a run's turn. Exit code 4 says that the turn had ended before, and how."""
-    found = runner_at(url, token).post(f"/v1/runs/{segment(run, 'run id')}/stop", {})
+    with runner_at(url, token) as client:
+        found = client.post(f"/v1/runs/{segment(run, 'run id')}/stop", {})
     if wants_json(as_json):
         say_json(found)
     else:
@@ -164,7 +166,8 @@ def recover(
     token: Token = "",
 ) -> None:
     """Take every thread that is owed a turn, now. Runners do so by themselves on a schedule."""
-    found = runner_at(url, token).post("/v1/recover", {} if limit is None else {"limit": limit})
+    with runner_at(url, token) as client:
+        found = client.post("/v1/recover", {} if limit is None else {"limit": limit})
     if wants_json(as_json):
         say_json(found)
     else:
@@ -176,7 +179,8 @@ def recover(
 @parked.command("list", epilog=examples("turnkeeper parked list alice"))
 def parked_list(thread: Thread, *, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = "") -> None:
     """List a thread's parked turns."""
-    turns = runner_at(url, token).get(thread_path(thread))["parked_turns"]
+    with runner_at(url, token) as client:
+        turns = client.get(thread_path(thread))["parked_turns"]
     if wants_json(as_json):
         for turn in turns:
             say_json(turn)
@@ -192,7 +196,8 @@ def parked_retry(
     thread: Thread, seq: Seq, *, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = ""
 ) -> None:
     """Try a parked turn again, from its first attempt."""
-    _resolve(thread, seq, "retry", runner_at(url, token), as_json=as_json)
+    with runner_at(url, token) as client:
+        _resolve(thread, seq, "retry", client, as_json=as_json)
 
 
 @parked.command("drop", epilog=examples("turnkeeper parked drop alice 12"))
@@ -200,7 +205,8 @@ def parked_drop(
     thread: Thread, seq: Seq, *, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = ""
 ) -> None:
     """Give a parked turn up."""
-    _resolve(thread, seq, "drop", runner_at(url, token), as_json=as_json)
+    with runner_at(url, token) as client:
+        _resolve(thread, seq, "drop", client, as_json=as_json)
 
 
 def _resolve(thread: str, seq: int, action: str, client: RunnerClient, *, as_json: bool) -> None:
