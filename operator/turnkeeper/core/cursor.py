@@ -115,8 +115,13 @@ def steerable_among(pending: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def settle_taken(draft: Draft, seen: Seen, consumed: tuple[Message, ...], *, retry_taken: bool = False) -> None:
-    """Move `taken` over what was just consumed; to `asked` if nothing else waits. Never back."""
-    left = {message.seq for message in seen.pending} - {message.seq for message in consumed}
+    """Move `taken` over what was just consumed; to `asked` if nothing else waits. Never back.
+
+    Between two turns the thread has waited since its oldest message that is left, not since the one before: else a
+    thread that is always asked again would always be the oldest.
+    """
+    done = {message.seq for message in consumed}
+    left = {message.seq: message for message in seen.pending if message.seq not in done}
     retry_waits = seen.retrying is not None and not retry_taken
     thread = draft.thread
     # Only the oldest retry is loaded, so once it is taken another may wait behind it.
@@ -130,4 +135,7 @@ def settle_taken(draft: Draft, seen: Seen, consumed: tuple[Message, ...], *, ret
         if retry_taken and seen.retrying:
             newest = seen.retrying.ask_seq  # a retry asks there, whatever its messages' seqs
         taken = min([newest, *(seq - 1 for seq in waiting)])
-    draft.thread = replace(thread, taken=max(thread.taken, taken))
+    waits_since_ms = thread.owed_since_ms
+    if thread.turn is None and left:
+        waits_since_ms = left[min(left)].created_ms
+    draft.thread = replace(thread, taken=max(thread.taken, taken), owed_since_ms=waits_since_ms)

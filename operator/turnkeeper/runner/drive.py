@@ -45,9 +45,10 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The thread could not be taken, or its run's end not recorded: a part can't be reached."""
+    """The thread could not be taken, or its run's end not recorded (`was_running`): a part can't be reached."""
 
     reason: str
+    was_running: bool = False
 
 
 DriveVerdict = TakeVerdict | Ended | AlreadyEnded | Failed
@@ -167,4 +168,4 @@ class Drive:
             await self._tools.taking.let_go(started)
         except UnavailableError as error:
             _log.warning("thread %a: its claim ends with this session: %s", self.thread_id, error)
-        return Failed(f"the end of run {started.run.run_id} could not be recorded: {reason}")
+        return Failed(f"the end of run {started.run.run_id} could not be recorded: {reason}", was_running=True)

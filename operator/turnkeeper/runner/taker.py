@@ -120,11 +120,19 @@ class Taker:
         elif isinstance(verdict, NeedsApart):
             self._wait_apart(thread_id)
         elif isinstance(verdict, Failed):
-            _log.warning("thread %a: %s; the sweep will find it", thread_id, verdict.reason)
+            self._follow_failure(drive, verdict)
         elif drive.nudged or isinstance(verdict, AlreadyEnded) or _is_owed(verdict):
             self._hand_over(thread_id)
         if suspect := self._slots.next_apart():
             self.take(suspect, ripe=True, apart=True)
+
+    def _follow_failure(self, drive: Drive, verdict: Failed) -> None:
+        """Look again at what was running here. A thread that could not even be taken is left to the sweep."""
+        _log.warning("thread %a: %s", drive.thread_id, verdict.reason)
+        if drive.session != self._session():
+            self.take(drive.thread_id)
+        elif verdict.was_running:
+            self._looks.arm(drive.thread_id, "", self._tools.options.claim_ttl_seconds)
 
     def _wait_apart(self, thread_id: str) -> None:
         self._slots.suspect(thread_id)
