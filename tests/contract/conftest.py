@@ -1,0 +1,53 @@
+"""The stores that every port's suite runs on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from tests.contract.stores import MemoryStores, SqlStore, Store, fused, two_step
+from turnkeeper.ports import Claims, Journal, Taking
+
+MakeTaking = Callable[[Journal, Claims], Taking]
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+    """Each kind of store in turn, empty."""
+    made: Store = (
+        MemoryStores() if request.param == "memory" else SqlStore(request.getfixturevalue(f"{request.param}_url"))
+    )
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+async def sql_store(database_url: str) -> AsyncIterator[SqlStore]:
+    """Each kind of database in turn, empty."""
+    made = SqlStore(database_url)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+async def journal(store: Store) -> Journal:
+    """A journal on each kind of store."""
+    return await store.journal()
+
+
+@pytest.fixture
+async def claims(store: Store) -> Claims:
+    """Claims on each kind of store."""
+    return await store.claims()
+
+
+@pytest.fixture(
+    params=["memory two_step", "sqlite two_step", "sqlite fused", "postgresql two_step", "postgresql fused"]
+)
+async def taken(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Store, MakeTaking]]:
+    """Each store with each way of taking that it allows."""
+    kind, way = request.param.split()
+    made: Store = MemoryStores() if kind == "memory" else SqlStore(request.getfixturevalue(f"{kind}_url"))
+    yield made, fused if way == "fused" else two_step
+    await made.aclose()

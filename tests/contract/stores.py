@@ -1,0 +1,130 @@
+"""Where a contract is tried: one store of each kind, and as many independent clients of it as a test wants.
+
+Clients of one store are what processes would be: each has its own connections and lanes, and knows nothing of the
+others but through the store. An adapter joins the suites by a `Store` of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlalchemy import delete, insert, select
+
+from turnkeeper.adapters.machine_clock import MachineClock
+from turnkeeper.adapters.memory import MemoryClaims, MemoryJournal, MemoryStore
+from turnkeeper.adapters.sql_claims import SqlClaims
+from turnkeeper.adapters.sql_database import Database, open_database
+from turnkeeper.adapters.sql_journal import SqlJournal, open_journal
+from turnkeeper.adapters.sql_rows import claim_from, claim_values
+from turnkeeper.adapters.sql_tables import claims as claims_table
+from turnkeeper.adapters.sql_taking import SqlTaking
+from turnkeeper.adapters.two_step import TwoStepTaking
+from turnkeeper.core.values import Claim
+from turnkeeper.ports import Claims, Journal, Taking
+
+WORKSPACE = "w"
+DEADLINE_SECONDS = 20.0
+"""Of a call about claims: long, since here a slow machine must not look like a lost answer."""
+
+
+class Store(Protocol):
+    """A store and its clients. `edit_claim` and `claim_of` are the hand that goes past every client."""
+
+    async def journal(self, workspace: str = WORKSPACE) -> Journal:
+        """Return a journal of a process of its own."""
+
+    async def claims(self, workspace: str = WORKSPACE) -> Claims:
+        """Return sessions and claims as another process sees them."""
+
+    async def edit_claim(self, thread_id: str, claim: Claim | None) -> None:
+        """Put a claim object there, or remove it, whoever holds it."""
+
+    async def claim_of(self, thread_id: str) -> Claim | None:
+        """Return the claim object as it stands."""
+
+    async def aclose(self) -> None:
+        """Close every client."""
+
+
+@dataclass
+class MemoryStores:
+    """One memory store for each workspace."""
+
+    stores: dict[str, MemoryStore] = field(default_factory=dict)
+
+    def _store(self, workspace: str) -> MemoryStore:
+        return self.stores.setdefault(workspace, MemoryStore())
+
+    async def journal(self, workspace: str = WORKSPACE) -> Journal:
+        return MemoryJournal(workspace, self._store(workspace))
+
+    async def claims(self, workspace: str = WORKSPACE) -> Claims:
+        return MemoryClaims(workspace, self._store(workspace))
+
+    async def edit_claim(self, thread_id: str, claim: Claim | None) -> None:
+        claims = self._store(WORKSPACE).claims
+        claims.pop(thread_id, None)
+        if claim is not None:
+            claims[thread_id] = claim
+
+    async def claim_of(self, thread_id: str) -> Claim | None:
+        return self._store(WORKSPACE).claims.get(thread_id)
+
+    async def aclose(self) -> None:
+        pass
+
+
+@dataclass
+class SqlStore:
+    """One database; each client has an engine of its own."""
+
+    url: str
+    closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+
+    async def journal(self, workspace: str = WORKSPACE) -> SqlJournal:
+        journal = await open_journal(self.url, workspace)
+        self.closers.append(journal.aclose)
+        return journal
+
+    async def claims(self, workspace: str = WORKSPACE) -> Claims:
+        return SqlClaims(await self.database(), workspace, deadline_seconds=DEADLINE_SECONDS)
+
+    async def database(self) -> Database:
+        """Return connections of one's own, to a database that has its tables."""
+        journal = await open_journal(self.url, WORKSPACE)
+        await journal.aclose()
+        database = open_database(self.url)
+        self.closers.append(database.aclose)
+        return database
+
+    async def edit_claim(self, thread_id: str, claim: Claim | None) -> None:
+        of_thread = (claims_table.c.workspace == WORKSPACE) & (claims_table.c.thread_id == thread_id)
+        database = await self.database()
+        await database.write(lambda connection: connection.execute(delete(claims_table).where(of_thread)))
+        if claim is not None:
+            values = claim_values(WORKSPACE, thread_id, claim)
+            await database.write(lambda connection: connection.execute(insert(claims_table).values(**values)))
+
+    async def claim_of(self, thread_id: str) -> Claim | None:
+        of_thread = (claims_table.c.workspace == WORKSPACE) & (claims_table.c.thread_id == thread_id)
+        database = await self.database()
+        row = await database.read(
+            lambda connection: connection.execute(select(claims_table).where(of_thread)).one_or_none()
+        )
+        return claim_from(row) if row is not None else None
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(close() for close in self.closers))
+
+
+def two_step(journal: Journal, claims: Claims) -> Taking:
+    """Return the taking of two stores."""
+    return TwoStepTaking(journal, claims, MachineClock())
+
+
+def fused(journal: Journal, claims: Claims) -> Taking:
+    """Return the taking of one database."""
+    return SqlTaking(journal, claims)
