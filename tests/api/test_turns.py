@@ -23,7 +23,7 @@ def answer(client: httpx.Client, thread: str, question: str, **body: object) -> 
     return client.post(path_of(thread, "/answers"), json={"question_id": question, **body})
 
 
-def last_answer(log: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - any JSON
+def last_answer(log: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - it may be any JSON
     """The answer of the first turn that completed."""
     ended = [entry["body"] for entry in log if entry["kind"] == "run_ended"]
     return next(body["answer"] for body in ended if body["outcome"] == "completed")

@@ -1,9 +1,12 @@
 """The command line as a process: quiet ends, help, completion; and what `run` hands to its wiring."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +22,7 @@ from turnkeeper.settings import Settings
 TURNKEEPER = [sys.executable, "-m", "turnkeeper"]
 
 
-def process(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - those of Popen
+def process(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - those of Popen itself
     """Start it."""
     return subprocess.Popen([*TURNKEEPER, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
@@ -197,3 +200,24 @@ def test_what_run_cannot_use_is_code_2_and_nothing_is_started(
     assert hint in ended.err
     assert "Traceback" not in ended.err
     assert given == []
+
+
+def test_run_serves_and_ends_at_a_signal_with_a_stream_open(cli: Command, tmp_path: Path) -> None:
+    """The real thing, with no settings but a free port: a message is taken, and SIGTERM ends it with code 0."""
+    with process("run", "--port", "0", cwd=tmp_path) as running:
+        assert running.stderr is not None
+        greeting = next(line for line in running.stderr if b"http://" in line).decode()
+        url = re.findall(r"http://[\d.:]+", greeting)[0]
+        told = json.loads(cli("send", "alice", "hello", "--wait", "--url", url).out)
+        assert (told["outcome"], told["answer"]) == ("completed", "hello")
+        taken = cli("run", "--port", url.rpartition(":")[2])
+        with process("watch", "alice", "--url", url) as watching:
+            assert watching.stdout is not None
+            watching.stdout.readline()
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(20) == 0
+            watching.send_signal(signal.SIGINT)
+            watching.communicate(timeout=20)
+    assert (tmp_path / "turnkeeper.db").exists()
+    assert taken.code == ExitCode.USAGE
+    assert "--port" in taken.err

@@ -71,15 +71,15 @@ class RunnerClient:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, path: str, params: Mapping[str, str | int] | None = None) -> Any:  # noqa: ANN401 - any JSON
+    def get(self, path: str, params: Mapping[str, str | int] | None = None) -> Any:  # noqa: ANN401 - it may be any JSON
         """Return the answer to a GET."""
         return self._answer(self._call("GET", path, params=params))
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - it may be any JSON
         """Return the answer to a POST."""
         return self._answer(self._call("POST", path, body=body))
 
-    def send(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON
+    def send(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - it may be any JSON
         """POST a message that has an id: where the answer is lost it is sent again, which is always safe."""
         gap = TRY_GAP_SECONDS
         for attempt in range(1, SEND_TRIES + 1):
@@ -144,7 +144,7 @@ class RunnerClient:
         except httpx.TransportError as error:
             raise self._unreachable(error) from None
 
-    def _answer(self, response: httpx.Response) -> Any:  # noqa: ANN401 - any JSON
+    def _answer(self, response: httpx.Response) -> Any:  # noqa: ANN401 - it may be any JSON
         if response.is_success:
             try:
                 return response.json()

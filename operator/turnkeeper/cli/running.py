@@ -9,7 +9,7 @@ import typer
 
 from turnkeeper.cli.exits import CommandError, ExitCode
 from turnkeeper.cli.output import tell
-from turnkeeper.errors import SettingsError, TurnkeeperError
+from turnkeeper.errors import SettingsError, TurnkeeperError, UnavailableError
 from turnkeeper.settings import CONFIG_VARIABLE, load_settings
 
 _WHAT: Final = "What a turn does"
@@ -107,6 +107,10 @@ def run(  # noqa: PLR0913 - Typer makes one option of each parameter
 
     try:
         code = wiring.serve(settings)
+    except SettingsError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    except UnavailableError as error:
+        raise CommandError(str(error), ExitCode.UNREACHABLE) from None
     except TurnkeeperError as error:
         raise CommandError(str(error)) from None
     raise typer.Exit(code)

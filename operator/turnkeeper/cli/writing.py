@@ -97,7 +97,7 @@ def _show_end(thread: str, ended: dict[str, Any]) -> None:
         tell(f"the turn ended {ended['outcome']}{reason}")
 
 
-def read_content(text: str | None, *, is_json: bool) -> Any:  # noqa: ANN401 - any JSON
+def read_content(text: str | None, *, is_json: bool) -> Any:  # noqa: ANN401 - it may be any JSON
     """Return what is to be sent, from the argument or standard input. Raises CommandError."""
     if text is None:
         if sys.stdin.isatty():
