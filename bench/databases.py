@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from turnkeeper.settings.models import JournalSettings, PostgresSettings, SqliteSettings
+import asyncpg  # type: ignore[import-untyped]  # it ships no types, and no stubs of it keep pace
 
 from tests.postgres_server import postgres_server
+from turnkeeper.settings.models import JournalSettings, PostgresSettings, SqliteSettings
 
 DATABASES = ("sqlite", "postgresql")
 
@@ -44,3 +46,20 @@ def place(database: str) -> Iterator[Place]:
     else:
         with postgres_server(durable=True) as url:
             yield Place(database, url)
+
+
+@asynccontextmanager
+async def raw_connection(where: Place) -> AsyncIterator[Any]:
+    """Yield a bare asyncpg connection."""
+    connection = await asyncpg.connect(where.driver_url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def raw_pool(where: Place, size: int) -> AsyncIterator[Any]:
+    """Yield a bare asyncpg pool, all of it connected."""
+    async with asyncpg.create_pool(where.driver_url, min_size=size, max_size=size) as pool:
+        yield pool

@@ -16,9 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
-import asyncpg
-
-from bench.databases import Place
+from bench.databases import Place, raw_pool
 
 Commit = Callable[[int, int], Awaitable[None]]
 Floor = tuple[Commit, Commit, Commit]
@@ -92,7 +90,7 @@ async def _sqlite_floor(place: Place, threads: int) -> AsyncIterator[Floor]:
 @asynccontextmanager
 async def _pg_floor(place: Place, threads: int, pool_size: int) -> AsyncIterator[Floor]:
     """A pool of raw connections; every task takes one for each commit. asyncpg prepares each statement once."""
-    async with asyncpg.create_pool(place.driver_url, min_size=pool_size, max_size=pool_size) as pool:
+    async with raw_pool(place, pool_size) as pool:
         for statement in TABLES:
             await pool.execute(statement)
         for thread in range(threads):

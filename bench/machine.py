@@ -11,10 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import asyncpg
 import uvloop
 
-from bench.databases import Place, place
+from bench.databases import Place, place, raw_connection
 
 SYNCS = 200
 """Syncs timed. Arbitrary: a second's worth on a slow disk."""
@@ -49,11 +48,8 @@ def python_milliseconds() -> float:
 
 
 async def _postgresql_version(where: Place) -> str:
-    connection = await asyncpg.connect(where.driver_url)
-    try:
+    async with raw_connection(where) as connection:
         version: str = await connection.fetchval("SHOW server_version")
-    finally:
-        await connection.close()
     return version
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -59,35 +60,37 @@ class Served:
 
 @contextmanager
 def serving(where: Place, *arguments: str) -> Iterator[Served]:
-    """Start a runner on a database and yield it once it answers; kill it on leaving."""
+    """Start a runner on a database and yield it once it answers; kill it on leaving.
+
+    A start that fails is tried again, as a supervisor would: with a short ttl its first calls have short deadlines.
+    """
     command = [sys.executable, "-m", "turnkeeper", "run", "--port", "0", "--journal", where.driver_url, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stderr=log, stdout=log, env=environment)
-        try:
-            yield Served(process, _address(process, log))
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _address(process: subprocess.Popen[bytes], log: IO[bytes]) -> str:
     deadline = time.monotonic() + START_SECONDS
+    with tempfile.TemporaryFile() as log:
+        while True:
+            process = subprocess.Popen(command, stderr=log, stdout=log, env=environment)
+            try:
+                if address := _address(process, log, deadline):
+                    yield Served(process, address)
+                    return
+            finally:
+                process.kill()
+                process.wait()
+            if time.monotonic() > deadline:
+                raise NotStartedError(_said(log)[-2000:])
+
+
+def _said(log: IO[bytes]) -> str:
+    return os.pread(log.fileno(), 1 << 20, 0).decode()
+
+
+def _address(process: subprocess.Popen[bytes], log: IO[bytes], deadline: float) -> str | None:
+    """Return where the process answers, or None if it ended or takes too long."""
     while time.monotonic() < deadline and process.poll() is None:
-        said = os.pread(log.fileno(), 65536, 0).decode()
-        if found := re.search(r"(http://[\d.]+:\d+)  \(API", said):
-            _until_ready(found[1], deadline)
-            return found[1]
+        if found := re.findall(r"(http://[\d.]+:\d+)  \(API", _said(log)):
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{found[-1]}/readyz").is_success:
+                    return str(found[-1])
         time.sleep(0.01)
-    raise NotStartedError(os.pread(log.fileno(), 65536, 0).decode())
-
-
-def _until_ready(address: str, deadline: float) -> None:
-    while time.monotonic() < deadline:
-        try:
-            if httpx.get(f"{address}/readyz").is_success:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.01)
-    raise NotStartedError(f"{address} is not ready")
+    return None

@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from bench.databases import Place
 from turnkeeper.adapters.prometheus import PrometheusObserver
 from turnkeeper.runner.service import Runner
 from turnkeeper.settings import Settings
 from turnkeeper.settings.models import HandlerSettings, PythonSettings
 from turnkeeper.wiring import open_runner
-
-from bench.databases import Place
 
 NOOP = "bench.noop:turn"
 
@@ -25,8 +24,7 @@ class SeeingObserver(PrometheusObserver):
     def __init__(self) -> None:
         super().__init__()
         self.ended: dict[str, asyncio.Event] = {}
-        self.first_started: float | None = None
-        self.started = 0
+        self.starts: list[float] = []
 
     def acted(self, action: str, thread_id: str, verdict: str, seconds: float) -> None:
         """See `ports.Observer`."""
@@ -34,9 +32,7 @@ class SeeingObserver(PrometheusObserver):
         if action == "end" and (ended := self.ended.get(thread_id)):
             ended.set()
         elif action == "take" and verdict in {"Started", "TakenOver"}:
-            self.started += 1
-            if self.first_started is None:
-                self.first_started = time.perf_counter()
+            self.starts.append(time.perf_counter())
 
 
 @asynccontextmanager
