@@ -10,7 +10,7 @@ from tests.runner.world import TTL, LoopClock, World, echo
 from turnkeeper.adapters.memory import MemoryClaims
 from turnkeeper.core.claim import SessionRecord
 from turnkeeper.core.words import Kind, Mode
-from turnkeeper.errors import UnavailableError
+from turnkeeper.errors import UnavailableError, UnknownOutcomeError
 from turnkeeper.ports import Turn
 from turnkeeper.runner.presence import Presence
 
@@ -148,3 +148,23 @@ async def test_a_busy_thread_gives_its_slot_to_those_that_wait(world: World) -> 
     await world.idle("greedy")
     await world.idle("patient")
     assert order == ["greedy", "patient", "greedy", "greedy", "greedy"]
+
+
+async def test_a_claim_whose_answer_was_lost_is_settled_and_the_thread_is_taken(world: World) -> None:
+    """No claim without a task: it is found out whether it was made, released, and the thread is taken after that."""
+    process = await world.start(echo)
+    claim, lost = process.claims.claim, 2
+
+    async def unheard(thread_id: str, session: str, nonce: str, journal_token: int) -> object:
+        nonlocal lost
+        answer = await claim(thread_id, session, nonce, journal_token)
+        lost -= 1
+        if lost >= 0:
+            raise UnknownOutcomeError("the answer was lost")
+        return answer
+
+    process.claims.claim = unheard  # type: ignore[assignment, method-assign] # made, but not heard of
+    await world.send(process, "t", "hello")
+    await world.until(lambda: world.answers("t") == [["hello"]])
+    assert len(world.entries("t", Kind.RUN_STARTED)) == 1
+    await world.until(lambda: world.store.claims == {})

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 
 from turnkeeper.core import ending, turn
-from turnkeeper.core.claim import Claimed
+from turnkeeper.core.claim import Busy, Claimed
 from turnkeeper.core.ending import AlreadyEnded, Ended, Ending
 from turnkeeper.core.taking import TakeVerdict
 from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict, Superseded
@@ -43,9 +43,12 @@ class TwoStepTaking:
         self._claims = claims
         self._clock = clock
         self._releases: set[asyncio.Task[None]] = set()
+        self._unsettled: set[str] = set()  # threads whose claim's answer was lost
 
     async def take(self, thread_id: str, session: str, how: Start) -> TakeVerdict:
         """See `ports.Taking`."""
+        if thread_id in self._unsettled:
+            return Busy(session)
         verdict: TakeVerdict = NothingOwed()
         for _ in range(RAISES_MAX):
             thread = await self._journal.thread(thread_id)
@@ -62,6 +65,7 @@ class TwoStepTaking:
         try:
             claimed = await self._claims.claim(thread.thread_id, session, how.run_id, thread.token)
         except BaseException:
+            self._unsettled.add(thread.thread_id)
             self._later(self._undo(thread.thread_id, session, how.run_id))
             raise
         if not isinstance(claimed, Claimed):
@@ -135,7 +139,16 @@ class TwoStepTaking:
         task.add_done_callback(self._releases.discard)
 
     async def _undo(self, thread_id: str, session: str, nonce: str) -> None:
-        """Find out whether a claim whose answer was lost was made, by making it again, and release it."""
+        """Find out whether a claim whose answer was lost was made, by making it again, and release it.
+
+        Until that is known this process claims the thread under no other nonce: it would be its own rival.
+        """
+        try:
+            await self._claim_and_release(thread_id, session, nonce)
+        finally:
+            self._unsettled.discard(thread_id)
+
+    async def _claim_and_release(self, thread_id: str, session: str, nonce: str) -> None:
         pause, longest = RELEASE_SECONDS
         for _ in range(RELEASE_TRIES):
             try:
