@@ -34,7 +34,11 @@ from turnkeeper.runner.service import Runner
 from turnkeeper.settings import Settings
 
 CLAIM_CALLS_PER_TTL = 6
-"""A call about sessions has this part of the ttl: two fit between two renewals."""
+"""A renewal has this part of the ttl: two tries fit between two renewals."""
+
+CLAIM_CALL_SECONDS = 5.0
+"""Shortest deadline of every other call about sessions and claims: what a transaction may wait for another writer. A
+renewal that is late costs the claims; a start, a look at the sessions or a release that is late costs that time."""
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +99,8 @@ async def open_runner(settings: Settings, observer: PrometheusObserver) -> Async
         handler = make_handler(settings)
         stack.push_async_callback(handler.aclose)
         deadline = settings.claim_ttl_seconds / CLAIM_CALLS_PER_TTL
-        claims = SqlClaims(journal.database, settings.workspace, deadline_seconds=deadline)
+        patience = max(deadline, CLAIM_CALL_SECONDS)
+        claims = SqlClaims(journal.database, settings.workspace, deadline_seconds=patience)
         clock = MachineClock()
         tools = Tools(
             workspace=settings.workspace,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import AsyncIterator
 
-from sqlalchemy import select
+from sqlalchemy import make_url, select
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.soak.waiting import until
 from turnkeeper.adapters.sql_claims import SqlClaims
 from turnkeeper.adapters.sql_database import open_database
 from turnkeeper.adapters.sql_reads import SqlReads
-from turnkeeper.adapters.sql_tables import claims
+from turnkeeper.adapters.sql_tables import claims, threads
 from turnkeeper.core.values import Thread
 
 WORKSPACE = "default"
@@ -26,10 +28,9 @@ class Books(SqlReads):
         held = SqlClaims(self._database, WORKSPACE, deadline_seconds=30.0)
         return {record.session: record.runner for record in await held.sessions()}
 
-    async def session_of(self, pid: int) -> str:
-        """Return the newest session of a process, or an empty string."""
-        found = [session for session, runner in (await self.runners()).items() if runner.endswith(f"-{pid}")]
-        return found[-1] if found else ""
+    async def sessions_of(self, pid: int) -> list[str]:
+        """Return the sessions of a process; it may have lost one and opened another."""
+        return [session for session, runner in (await self.runners()).items() if runner.endswith(f"-{pid}")]
 
     async def claimed(self) -> dict[str, str]:
         """Return the claims that stand: thread ids with sessions."""
@@ -64,3 +65,24 @@ async def open_books(url: str) -> AsyncIterator[Books]:
         yield Books(database, WORKSPACE)
     finally:
         await database.aclose()
+
+
+@contextlib.asynccontextmanager
+async def locked(url: str, thread_ids: list[str]) -> AsyncIterator[None]:
+    """Hold what a write to these threads must wait for: their rows, or the one writer's place of a SQLite file."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        with contextlib.closing(sqlite3.connect(parsed.database or "", timeout=30, isolation_level=None)) as held:
+            held.execute("BEGIN IMMEDIATE")
+            yield
+            held.execute("ROLLBACK")
+        return
+    engine = create_async_engine(parsed.set(drivername="postgresql+asyncpg"))
+    try:
+        async with engine.connect() as connection:
+            rows = select(threads.c.key).where(threads.c.thread_id.in_(thread_ids)).order_by(threads.c.thread_id)
+            await connection.execute(rows.with_for_update())
+            yield
+            await connection.rollback()
+    finally:
+        await engine.dispose()

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.soak.books import Books
+from tests.soak.books import Books, locked
 from tests.soak.clients import Clients
 from tests.soak.processes import RunnerProcess
 from tests.soak.waiting import pause, until
@@ -27,8 +27,11 @@ SELDOM = ("--recover-interval", "3600")
 """For a life in which the sweep at its start is the only one."""
 
 HELD_THREADS = 6
-HELD_SECONDS = 4.0
+HELD_SECONDS = 6.0
 """How long a turn holds that a fault must meet in its midst."""
+
+LOCKED_SECONDS = 0.3
+"""How long the journal is locked before a freeze: the holder writes some events a second, and they wait then."""
 
 
 @dataclass
@@ -38,6 +41,7 @@ class Faults:
     processes: Sequence[RunnerProcess]
     clients: Clients
     books: Books
+    url: str
     claim_ttl_seconds: float
     rng: random.Random
     done: Counter[str] = field(default_factory=Counter)
@@ -81,19 +85,21 @@ class Faults:
         await asyncio.gather(*(process.ready() for process in self.processes))
 
     async def freeze_a_writer(self, name: str) -> None:
-        """Freeze a runner amid its turns until others have taken them over, and let it go on: the fence's hole."""
+        """Freeze a runner while its writes wait for a lock, until others have its threads: the fence's hole."""
         holder, *_ = self.processes
         await self.revive()
-        thread_ids = await self._hold(holder, name)
-        session = await self.books.session_of(holder.pid)
-        self.done["freezes"] += 1
-        holder.freeze()
+        thread_ids, session = await self._hold(holder, name)
+        async with locked(self.url, thread_ids):
+            await pause(LOCKED_SECONDS)
+            self.done["freezes"] += 1
+            holder.freeze()
+
+        async def have_moved() -> bool:
+            threads = [await self.books.thread(thread_id) for thread_id in thread_ids]
+            return all(thread is not None and thread.session != session for thread in threads)
+
         try:
-
-            async def have_moved() -> bool:
-                return await self._have_moved(thread_ids, session)
-
-            await until(have_moved, "others took the frozen one's threads over")
+            await until(have_moved, "others took the frozen one's threads over", seconds=60.0)
         finally:
             holder.thaw()
 
@@ -102,7 +108,7 @@ class Faults:
         holder, other, _ = self.processes
         await self.revive(*SELDOM)
         await self._gone([])
-        thread_ids = await self._hold(holder, name)
+        thread_ids, _ = await self._hold(holder, name)
         for number, thread_id in enumerate(thread_ids):
             await self.clients.send(other, thread_id, f"{name}-waits-{number}", {"hold_seconds": 0.1})
         self.done["kills"] += 1
@@ -116,8 +122,7 @@ class Faults:
         await self._gone([])
         first.start(*SELDOM)
         await first.ready()
-        await self._hold(first, name)
-        session = await self.books.session_of(first.pid)
+        _, session = await self._hold(first, name)
         self.done["kills"] += 2
         first.kill()
         second.start(*SELDOM, "--max-turns", "1")
@@ -131,22 +136,26 @@ class Faults:
         third.start(*SELDOM)
         await third.ready()
 
-    async def _hold(self, holder: RunnerProcess, name: str) -> list[str]:
-        """Have a runner in the midst of some turns; return their threads. Another's backlog may have taken a few."""
+    async def _hold(self, holder: RunnerProcess, name: str) -> tuple[list[str], str]:
+        """Have a runner in the midst of some turns; return their threads and its session.
+
+        Another's backlog may have taken a few.
+        """
         thread_ids = [f"{name}-{number}" for number in range(HELD_THREADS)]
-        for thread_id in thread_ids:
-            await self.clients.send(holder, thread_id, f"{thread_id}-holds", {"hold_seconds": HELD_SECONDS})
-        session = await self.books.session_of(holder.pid)
+        holds = {"hold_seconds": HELD_SECONDS}
+        sending = (self.clients.send(holder, thread_id, f"{thread_id}-holds", holds) for thread_id in thread_ids)
+        await asyncio.gather(*sending)
 
-        async def held() -> list[str]:
-            ran = set(await self.books.ran_by(session)) & set(thread_ids)
-            return sorted(ran) if len(ran) >= HELD_THREADS // 2 else []
+        async def held() -> tuple[list[str], str] | None:
+            for session in await self.books.sessions_of(holder.pid):
+                ran = set(await self.books.ran_by(session)) & set(thread_ids)
+                if len(ran) >= HELD_THREADS // 2:
+                    return sorted(ran), session
+            return None
 
-        return await until(held, f"{holder.name} runs turns of {name}")
-
-    async def _have_moved(self, thread_ids: list[str], session: str) -> bool:
-        threads = [await self.books.thread(thread_id) for thread_id in thread_ids]
-        return all(thread is not None and thread.session != session for thread in threads)
+        found = await until(held, f"{holder.name} runs turns of {name}")
+        assert found is not None
+        return found
 
     async def _gone(self, pids: list[int]) -> None:
         """Wait until no session exists but those of living processes and of these."""

@@ -45,7 +45,7 @@ class Plan:
     threads: int
     seconds: float
     seed: int
-    claim_ttl_seconds: float = 2.0
+    claim_ttl_seconds: float = 3.0
     settle_seconds: float = 60.0
     without: str = ""
     forks: bool = False
@@ -79,7 +79,7 @@ async def soak(plan: Plan, url: str, folder: Path) -> Outcome:
             process.start()
             await process.ready()
         async with open_books(url) as books:
-            faults = Faults(processes, clients, books, plan.claim_ttl_seconds, rng)
+            faults = Faults(processes, clients, books, url, plan.claim_ttl_seconds, rng)
             stage = _Stages(plan, books, clients, effects / "effects", found)
             await _replay(plan, chosen, clients, faults)
             await faults.revive()
@@ -176,7 +176,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=120.0, help="over how long the messages are sent")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--claim-ttl", type=float, default=2.0)
+    parser.add_argument("--claim-ttl", type=float, default=3.0)
     parser.add_argument("--without", choices=GUARDS, default="", help="take a guard out, to see the checks fail")
     parser.add_argument("--forks", action="store_true", help="fork the runners from one that has loaded the code")
     parser.add_argument("--keep", type=Path, help="a folder for logs and journal, kept afterwards")

@@ -1,0 +1,335 @@
+"""Runners over a real database in one process, each with a life that can end at a named point.
+
+A `Life` is what a process would be: its own database connections, journal, claims and runner. It dies by its gate: from
+one moment to the next nothing of it reaches the database any more, and what it awaits never comes. What its database
+was already told may still be committed, as with a process that is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sqlalchemy import make_url, select
+
+from tests.invariants import ThreadDump, breaches, dump_of
+from tests.soak.waiting import CLOCK, until
+from turnkeeper.adapters.polling_hints import PollingHints
+from turnkeeper.adapters.sql_claims import SqlClaims
+from turnkeeper.adapters.sql_database import Database, Transaction, open_database
+from turnkeeper.adapters.sql_journal import SqlJournal
+from turnkeeper.adapters.sql_schema import migrate
+from turnkeeper.adapters.sql_tables import claims as claim_table
+from turnkeeper.adapters.sql_taking import SqlTaking
+from turnkeeper.adapters.two_step import TwoStepTaking
+from turnkeeper.core.cursor import NewMessage
+from turnkeeper.core.draft import Act
+from turnkeeper.core.values import Claim, Entry, Json, Message
+from turnkeeper.core.words import Kind, Mode
+from turnkeeper.ports import Pause, Turn
+from turnkeeper.runner.drive import Tools
+from turnkeeper.runner.options import RunnerOptions
+from turnkeeper.runner.requests import Sent
+from turnkeeper.runner.service import Runner
+from turnkeeper.runner.session import LoopRenewals
+
+T = TypeVar("T")
+
+WORKSPACE = "scenarios"
+TTL = 1.5
+"""Short, so that takeovers are quick; long enough that a busy machine does not lose sessions in step."""
+
+SWEEP_SECONDS = 0.5
+
+CALL_SECONDS = 5.0
+"""Longest call about sessions and claims: a real runner's at the default ttl, for machines that are busy."""
+
+Script = Callable[[Turn], Awaitable[Json | Pause]]
+Hook = Callable[[str, str], Awaitable[None]]
+"""Awaited at each point: its name, such as `after:take`, and the thread."""
+
+
+class Gate:
+    """A database that can be closed for good, from one moment to the next."""
+
+    def __init__(self, database: Database) -> None:
+        self.dialect = database.dialect
+        self.behind = database
+        self.is_shut = False
+
+    async def write(self, transaction: Transaction[T]) -> T:
+        """See `Database`."""
+        return await self._pass(self.behind.write, transaction)
+
+    async def read(self, transaction: Transaction[T]) -> T:
+        """See `Database`."""
+        return await self._pass(self.behind.read, transaction)
+
+    async def aclose(self) -> None:
+        """See `Database`."""
+        await self.behind.aclose()
+
+    async def hold(self) -> None:
+        """Wait for ever, if the gate is shut."""
+        if self.is_shut:
+            await asyncio.Event().wait()
+
+    async def _pass(self, way: Callable[[Transaction[T]], Awaitable[T]], transaction: Transaction[T]) -> T:
+        await self.hold()
+        result = await way(transaction)
+        await self.hold()
+        return result
+
+
+class PointedJournal(SqlJournal):
+    """A journal with a point before and after each act."""
+
+    def __init__(self, gate: Gate, hook: Hook) -> None:
+        super().__init__(gate, WORKSPACE)
+        self._gate = gate
+        self._hook = hook
+
+    async def transact(self, act: Act[T]) -> T:
+        """See `ports.Journal`."""
+        await self._gate.hold()
+        await self._hook(f"before:{act.name}", act.thread_id)
+        verdict = await super().transact(act)
+        await self._hook(f"after:{act.name}", act.thread_id)
+        await self._gate.hold()
+        return verdict
+
+
+class PointedClaims(SqlClaims):
+    """Claims with a point before and after each release and claim."""
+
+    hook: Hook
+
+    async def release(self, thread_id: str, claim: Claim) -> None:
+        """See `ports.Claims`."""
+        await self.hook("before:release", thread_id)
+        await super().release(thread_id, claim)
+        await self.hook("after:release", thread_id)
+
+
+@dataclass
+class Counting:
+    """An observer that counts."""
+
+    acts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    looks: Counter[str] = field(default_factory=Counter)
+
+    def acted(self, action: str, thread_id: str, verdict: str, seconds: float) -> None:
+        """See `ports.Observer`."""
+        del thread_id, seconds
+        self.acts[action, verdict] += 1
+
+    def turn_ended(self, outcome: str, seconds: float) -> None:
+        """See `ports.Observer`."""
+
+    def looked(self, result: str) -> None:
+        """See `ports.Observer`."""
+        self.looks[result] += 1
+
+    def renewed(self, result: str, seconds: float) -> None:
+        """See `ports.Observer`."""
+
+
+class Scripted:
+    """A handler that runs the test's own coroutine function."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.turns: list[Turn] = []
+
+    async def turn(self, turn: Turn) -> Json | Pause:
+        """See `ports.Handler`."""
+        self.turns.append(turn)
+        return await self._script(turn)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+async def echo(turn: Turn) -> Json:
+    """Answer with what was asked."""
+    return [message.content for message in turn.prompts]
+
+
+class Life:
+    """One life of one process. `hooks` are called at each point, as is the death that was set to one."""
+
+    def __init__(self, gate: Gate, script: Script, options: RunnerOptions, *, two_step: bool) -> None:
+        self.hooks: list[Hook] = []
+        self.died = asyncio.Event()
+        self.observer = Counting()
+        self.handler = Scripted(script)
+        self._gate = gate
+        self._dies_at = ""
+        self.journal = PointedJournal(gate, self._at)
+        self.claims = PointedClaims(gate, WORKSPACE, deadline_seconds=CALL_SECONDS)
+        self.claims.hook = self._at
+        taking = TwoStepTaking(self.journal, self.claims, CLOCK) if two_step else SqlTaking(self.journal, self.claims)
+        tools = Tools(
+            workspace=WORKSPACE,
+            journal=self.journal,
+            taking=taking,
+            hints=PollingHints(self.journal, CLOCK),
+            clock=CLOCK,
+            handler=self.handler,
+            observer=self.observer,
+            options=options,
+        )
+        self.runner = Runner(tools, self.claims, LoopRenewals(self.claims))
+
+    @property
+    def session(self) -> str:
+        """The session of the present life."""
+        return self.runner._keeper.session
+
+    def dies_at(self, point: str) -> None:
+        """Let this life end at the first point of this name."""
+        self._dies_at = point
+
+    async def _at(self, point: str, thread_id: str) -> None:
+        if point == self._dies_at:
+            self._gate.is_shut = True
+            self.died.set()
+        await self._gate.hold()
+        for hook in self.hooks:
+            await hook(point, thread_id)
+
+    async def kill(self) -> None:
+        """End this life: no end is recorded, nothing released."""
+        self._gate.is_shut = True
+        self.died.set()
+        runner = self.runner
+        runner._taker.is_taking = False
+        for drive in runner._taker.drives.values():
+            drive.cut = lambda cause: None  # type: ignore[method-assign] # noqa: ARG005 - the dead decide nothing
+        await runner._timers.aclose()
+        tasks = [*runner._tasks, *runner._taker._tasks, *runner._keeper._tasks]
+        tasks += [*self.journal._lanes, *self.journal._singles]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await runner._keeper._host.aclose()
+        await self._gate.aclose()
+
+    async def aclose(self) -> None:
+        """Close in order, as a process that is told to stop."""
+        if not self.died.is_set():
+            self.died.set()
+            await self.runner.aclose()
+            await self.journal.aclose()
+
+
+@dataclass
+class World:
+    """A database, its lives, and a reader of the test's own."""
+
+    url: str
+    books: SqlJournal
+    lives: list[Life] = field(default_factory=list)
+
+    @property
+    def dialect(self) -> str:
+        """Which database it is."""
+        return self.books.database.dialect
+
+    async def start(self, script: Script = echo, *, two_step: bool = False, url: str = "", **options: object) -> Life:
+        """Begin a life; options of the runner may be given by name. url: another way to the same database."""
+        given = {"claim_ttl_seconds": TTL, "sweep_interval_seconds": SWEEP_SECONDS, "cancel_grace_seconds": 1.0}
+        named = RunnerOptions(runner=f"life-{len(self.lives)}", **(given | options))  # type: ignore[arg-type] # by name
+        life = Life(Gate(open_database(url or self.url)), script, named, two_step=two_step)
+        self.lives.append(life)
+        await life.runner.start()
+        return life
+
+    async def settled(self, seconds: float = 30.0) -> None:
+        """Wait until no thread is owed a turn or has a run open, and no claim stands."""
+
+        async def is_settled() -> bool:
+            stats = await self.books.stats()
+            return not stats.owed and not stats.running and not await self.claimed()
+
+        try:
+            await until(is_settled, "nothing is owed and no claim stands", seconds=seconds)
+        except AssertionError as error:
+            rows = [thread for thread in await self.books.threads(None, "", 1000) if thread.is_owed or thread.run]
+            msg = f"{error}: {rows[:5]}; claims {await self.claimed()}"
+            raise AssertionError(msg) from error
+
+    async def claimed(self) -> dict[str, str]:
+        """Return the claims that stand: thread ids with sessions."""
+        query = select(claim_table.c.thread_id, claim_table.c.session).where(claim_table.c.workspace == WORKSPACE)
+        return {row.thread_id: row.session for row in await self.books._rows(query)}
+
+    async def check(self, *, at_rest: bool = True) -> list[ThreadDump]:
+        """Check every invariant on the whole journal, and return what it holds."""
+        dumps = await dump_of(self.books)
+        assert breaches(dumps, at_rest=at_rest) == []
+        return dumps
+
+    async def entries(self, thread_id: str, *kinds: Kind) -> list[Entry]:
+        """Return a thread's entries of these kinds; all without any."""
+        found = await self.books.log(thread_id, 0, 10_000)
+        return [entry for entry in found if entry.kind in kinds or not kinds]
+
+    async def outcomes(self, thread_id: str) -> list[object]:
+        """Return how the thread's runs ended, in order."""
+        return [entry.body["outcome"] for entry in await self.entries(thread_id, Kind.RUN_ENDED)]
+
+    async def fate(self, thread_id: str, message_id: str) -> Message:
+        """Return a message's receipt."""
+        message = await self.books.message(thread_id, message_id)
+        assert message is not None
+        return message
+
+    async def until_kind(self, thread_id: str, kind: Kind, count: int = 1) -> list[Entry]:
+        """Wait until a thread has so many entries of a kind."""
+
+        async def found() -> list[Entry]:
+            entries = await self.entries(thread_id, kind)
+            return entries if len(entries) >= count else []
+
+        return await until(found, f"{thread_id} has {count} x {kind}")
+
+    async def aclose(self) -> None:
+        """Close every life that lasts, and the books."""
+        for life in self.lives:
+            await life.aclose()
+        await self.books.aclose()
+
+
+async def send(
+    life: Life, thread_id: str, content: Json, message_id: str = "", *, sender: str = "", mode: Mode = Mode.STEER
+) -> Sent:
+    """Send a message to a life; its id is its content where none is given."""
+    new = NewMessage(message_id=message_id or str(content), content=content, sender=sender, mode=mode)
+    return await life.runner.send(thread_id, new)
+
+
+async def send_to_any(lives: Sequence[Life], thread_id: str, content: Json, message_id: str = "") -> Sent:
+    """Send as a client does whose runner may die: under one id to one after the other, until one has accepted it."""
+    for life in lives:
+        sending = asyncio.ensure_future(send(life, thread_id, content, message_id))
+        dying = asyncio.ensure_future(life.died.wait())
+        await asyncio.wait((sending, dying), return_when=asyncio.FIRST_COMPLETED)
+        dying.cancel()
+        if sending.done():
+            return sending.result()
+        sending.cancel()
+    msg = "every runner was dead"
+    raise AssertionError(msg)
+
+
+async def open_world(url: str) -> World:
+    """Make the tables of a fresh database, and a world on it."""
+    parsed = make_url(url)
+    plain = parsed.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=False)
+    database = open_database(plain)
+    await database.write(migrate)
+    return World(plain, SqlJournal(database, WORKSPACE))
