@@ -54,6 +54,8 @@ class RecordingTurn:
         if name not in self.steps:
             value = await effect()
             check_json(value, f"the result of the step {name!a}")
+            for _ in range(5):  # a journal takes a while, in which the run may be cancelled
+                await asyncio.sleep(0)
             self.steps[name] = value
             self._changed.set()
         return self.steps[name]

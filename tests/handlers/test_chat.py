@@ -234,14 +234,14 @@ async def test_what_was_said_before_a_failure_is_in_the_log() -> None:
 
 async def test_a_fast_stream_makes_few_events() -> None:
     """Each is a durable transaction; all of them together are still the whole answer."""
-    body = "".join(piece(f"{number} ") for number in range(3_000)) + "data: [DONE]\n\n"
     turn = RecordingTurn("a")
+    pieces = [piece(f"{number} ").encode() for number in range(3_000)]
     loop = asyncio.get_running_loop()
     began = loop.time()
-    pieces = [servers.reply(STREAM, body.encode())]
-    async with servers.scripted(pieces) as server:
+    async with servers.scripted([servers.reply(STREAM), *pieces, b"data: [DONE]\n\n"]) as server:
         answer = await run(server.url, turn)
     assert said(turn) == answer["content"]
+    assert len(answer["content"].split()) == 3_000
     assert len(turn.events) <= 2 + (loop.time() - began) / GAP_SECONDS
 
 

@@ -1,6 +1,7 @@
 """How a command ends with its run: nothing of it is left, whatever ended first."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -207,10 +208,14 @@ async def test_a_command_does_not_outlive_a_runner_that_was_killed(tmp_path: Pat
         assert all(is_running(pid) for pid in pids)
         watched = [os.pidfd_open(pid) for pid in pids]
         process.kill()
-    for pidfd in watched:
-        await asyncio.wait_for(_ended(pidfd), 20)
-        os.close(pidfd)
-    assert not any(is_running(pid) for pid in pids)
+    try:
+        for pidfd in watched:
+            await asyncio.wait_for(_ended(pidfd), 20)
+    finally:
+        for pidfd in watched:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
 
 
 async def test_a_guard_that_died_is_replaced_and_knows_what_runs(run_program: MakeExec) -> None:
