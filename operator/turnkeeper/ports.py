@@ -217,7 +217,7 @@ class Turn(Protocol):
     """What a handler is given: one run of one turn.
 
     The run is cancelled (asyncio.CancelledError) when it is stopped, out of time or not its runner's any more; a write
-    raises LostRunError once the journal has refused it. `fence.token` may guard side effects elsewhere: it only rises.
+    raises LostRunError once the journal has refused it. `token` may guard side effects elsewhere: it only rises.
     """
 
     workspace: str
@@ -230,22 +230,31 @@ class Turn(Protocol):
     questions: tuple[Question, ...]
 
     async def emit(self, event: Json) -> None:
-        """Write an event to the log; durable on return. Raises InvalidContentError for that event alone."""
+        """Write an event to the log; durable on return, and safe to call from several tasks.
+
+        Raises InvalidInputError for what can't be kept; that event alone is refused.
+        """
 
     async def step(self, name: str, effect: Callable[[], Awaitable[Json]]) -> Json:
         """Do a side effect once for the turn: its recorded result is returned to later attempts instead."""
 
     async def next_steer(self) -> Message:
-        """Wait for the next message that reached this run. It counts as used if the run completes, or by `use`."""
+        """Wait for the next message that reached this run; a cancelled wait has taken none.
+
+        It counts as used if the run completes or pauses, or by `use`.
+        """
 
     def steering(self) -> tuple[Message, ...]:
-        """Return the messages that reached this run and were not yet handed out, without waiting."""
+        """Hand out the messages that have reached this run, without waiting; they count as `next_steer`'s do."""
 
     def use(self, message: Message) -> None:
         """Say that a message, and all that was handed out before it, is used whatever way the run ends."""
 
     async def history(self, limit: int = 200) -> Sequence[Entry]:
-        """Return the thread's messages and ends of runs from before this run, oldest first, the last `limit`."""
+        """Return the thread's messages and ends of runs from before this run, oldest first, the last `limit`.
+
+        This turn's own prompts, and messages that still wait, are among them.
+        """
 
 
 class Handler(Protocol):

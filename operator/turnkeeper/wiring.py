@@ -40,6 +40,12 @@ CLAIM_CALL_SECONDS = 5.0
 """Shortest deadline of every other call about sessions and claims: what a transaction may wait for another writer. A
 renewal that is late costs the claims; a start, a look at the sessions or a release that is late costs that time."""
 
+CANCEL_GRACE_SECONDS = 10.0
+"""What a cancelled handler has to clean up in. Arbitrary: long for a coroutine, short for a person."""
+
+REAP_SECONDS = 6.0
+"""What `exec` may take after its KILL. Arbitrary: its own bounds for the reaping and the pipes, and some."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -147,7 +153,14 @@ def runner_options(settings: Settings) -> RunnerOptions:
         turn_progress_seconds=settings.turn.progress_seconds,
         max_attempts=settings.turn.max_attempts,
         sweep_interval_seconds=settings.recover.interval_seconds,
+        cancel_grace_seconds=_cancel_grace_seconds(settings),
     )
+
+
+def _cancel_grace_seconds(settings: Settings) -> float:
+    """Leave a cancelled command the time from TERM to KILL, and some to be reaped."""
+    command = settings.handler.exec
+    return max(CANCEL_GRACE_SECONDS, command.kill_grace_seconds + REAP_SECONDS if command else 0.0)
 
 
 def make_handler(settings: Settings) -> Handler:

@@ -266,3 +266,34 @@ async def test_a_message_that_wants_its_own_turn_ends_the_steering_before_it(wor
     gate.set()
     await world.idle("t")
     assert turns == [["a", "b"], ["own", "after"]]
+
+
+async def test_an_event_that_cannot_be_kept_is_refused_to_its_handler_and_fails_its_run(world: World) -> None:
+    """It is the handler's own error, not an interruption that would be tried again for ever."""
+
+    async def script(turn: Turn) -> None:
+        await turn.emit(float("nan"))
+
+    process = await world.start(script)
+    await world.send(process, "t", "go")
+    await world.idle("t")
+    assert world.outcomes("t") == ["failed"]
+    assert "NaN" in str(world.entries("t", Kind.RUN_ENDED)[0].body["reason"])
+
+
+async def test_history_holds_the_last_runs_answer_for_a_message_sent_while_it_ran(world: World) -> None:
+    """A prompt that was accepted during the run before still sees that run's end."""
+    gate = asyncio.Event()
+    histories: list[list[object]] = []
+
+    async def script(turn: Turn) -> str:
+        histories.append([entry.kind.value for entry in await turn.history()])
+        await gate.wait()
+        return "done"
+
+    process = await world.start(script)
+    await world.send(process, "t", "a")
+    await world.send(process, "t", "b")
+    gate.set()
+    await world.idle("t")
+    assert histories == [["message"], ["message", "message", "run_ended"]]

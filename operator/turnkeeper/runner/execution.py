@@ -119,7 +119,7 @@ class Execution:
         if isinstance(error, LostRunError):
             self.cut(Cause.LOST)
             return self._cut_ending(work)
-        if isinstance(error, HandlerError):
+        if isinstance(error, HandlerError | InvalidInputError):
             return self._failed(str(error))
         if isinstance(error, TurnkeeperError):
             return Ending(outcome=Outcome.INTERRUPTED, reason=safe_text(f"the journal refused its writes: {error}"))

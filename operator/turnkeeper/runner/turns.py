@@ -104,8 +104,8 @@ class LiveTurn:
 
     async def history(self, limit: int = 200) -> Sequence[Entry]:
         """See `ports.Turn`."""
-        first = min((message.seq for message in self.prompts), default=self._started.run.started_seq)
-        return await self._journal.history(self.thread_id, first, min(limit, HISTORY_MAX))
+        before = self._started.run.started_seq
+        return await self._journal.history(self.thread_id, before, min(limit, HISTORY_MAX))
 
     def offer(self, messages: Sequence[Message]) -> None:
         """Hand messages to the run, in the order in which they were accepted; each once.
