@@ -33,6 +33,9 @@ from turnkeeper.runner.renewal_thread import RenewalThread
 from turnkeeper.runner.service import Runner
 from turnkeeper.settings import Settings
 
+CLOSE_SECONDS = 5
+"""How long open connections may finish once the turns have; a client that never reads is cut then."""
+
 CLAIM_CALLS_PER_TTL = 6
 """A renewal has this part of the ttl: two tries fit between two renewals."""
 
@@ -68,7 +71,16 @@ async def _serve(settings: Settings) -> int:
     async with open_runner(settings, observer) as runner:
         tokens = [token.get_secret_value() for token in settings.auth.tokens]
         app = create_app(runner, tokens=tokens, metrics=observer)
-        server = _Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", server_header=False))
+        server = _Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                timeout_graceful_shutdown=CLOSE_SECONDS,
+            )
+        )
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         _greet(settings, listener)
         stop = asyncio.create_task(stopping.wait())

@@ -15,11 +15,16 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from turnkeeper.api.problems import BAD_REQUEST, MEDIA, TOO_LARGE, TOO_SLOW, ProblemError, sentence_of
-from turnkeeper.core.names import CONTENT_BYTES_MAX, parse_json
+from turnkeeper.core.names import CONTENT_BYTES_MAX, DEPTH_MAX, check_json, parse_json
 from turnkeeper.errors import InvalidInputError
 
 BODY_BYTES_MAX = CONTENT_BYTES_MAX + 16_384
 """Most bytes of a body. Above the largest content: the ids and names around it are at most some kilobytes."""
+
+STORED_PER_SENT = 3
+"""Most bytes as stored of a byte as sent: two bytes of UTF-8 become six of ASCII. What is stored has its own limit."""
+
+_CONTENTS = {"content", "answer"}
 
 DISCARDED_BYTES_MAX = 64 * 1_048_576
 """How much more is read and thrown away, so that a client that sends all before it reads gets its 413. Arbitrary."""
@@ -42,9 +47,11 @@ async def read_model(request: Request, model: type[M], *, may_be_empty: bool = F
         raw = b"{}"
     elif may_be_empty:
         check_media_type(request)
-    value = parse_json(raw, "the body")
+    value = parse_json(raw, "the body", bytes_max=STORED_PER_SENT * BODY_BYTES_MAX, depth_max=DEPTH_MAX + 1)
     if not isinstance(value, dict):
         raise InvalidInputError("the body must be a JSON object")
+    for name in _CONTENTS & value.keys():
+        check_json(value[name], name)
     try:
         return model.model_validate(value)
     except ValidationError as error:

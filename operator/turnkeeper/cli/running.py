@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,6 +24,9 @@ Config = Annotated[Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="A TOM
 Workspace = Annotated[str | None, typer.Option(help="The workspace's name. (default: default)")]
 Journal = Annotated[str | None, typer.Option(help="A SQLite file or a postgresql:// URL. (default: turnkeeper.db)")]
 Host = Annotated[str | None, typer.Option(help="Where to listen. (default: 127.0.0.1)")]
+PidFile = Annotated[
+    Path | None, typer.Option(help="Write the process's id to this file while it runs.", dir_okay=False)
+]
 Port = Annotated[int | None, typer.Option(help="0 takes a free one. (default: 8765)")]
 Handler = Annotated[str | None, typer.Option(help=f"One of {', '.join(KINDS)}. (default: echo)", rich_help_panel=_WHAT)]
 EchoDelay = Annotated[float | None, typer.Option(help="Echo after so many seconds.", rich_help_panel=_WHAT)]
@@ -58,6 +64,7 @@ def run(  # noqa: PLR0913 - Typer makes one option of each parameter
     journal: Journal = None,
     host: Host = None,
     port: Port = None,
+    pid_file: PidFile = None,
     handler: Handler = None,
     echo_delay: EchoDelay = None,
     python: Python = None,
@@ -106,7 +113,8 @@ def run(  # noqa: PLR0913 - Typer makes one option of each parameter
     from turnkeeper import wiring  # noqa: PLC0415 - it loads every part; the other commands start without
 
     try:
-        code = wiring.serve(settings)
+        with _written(pid_file):
+            code = wiring.serve(settings)
     except SettingsError as error:
         raise CommandError(str(error), ExitCode.USAGE) from None
     except UnavailableError as error:
@@ -114,6 +122,22 @@ def run(  # noqa: PLR0913 - Typer makes one option of each parameter
     except TurnkeeperError as error:
         raise CommandError(str(error)) from None
     raise typer.Exit(code)
+
+
+@contextmanager
+def _written(pid_file: Path | None) -> Iterator[None]:
+    """Keep this process's id in a file, if one is named; a killed process leaves it. Raises CommandError."""
+    if pid_file is None:
+        yield
+        return
+    try:
+        pid_file.write_text(f"{os.getpid()}\n", "ascii")
+    except OSError as error:
+        raise CommandError(f"--pid-file {pid_file}: {error.strerror}", ExitCode.USAGE) from None
+    try:
+        yield
+    finally:
+        pid_file.unlink(missing_ok=True)
 
 
 def _given(**values: object) -> dict[str, Any]:

@@ -28,6 +28,9 @@ DEPTH_MAX = 100
 INTEGER_DIGITS_MAX = 1_000
 """Longest integer. Python refuses to print more than 4,300 digits; other parsers round long before."""
 
+REASON_CHARS_MAX = 2_000
+"""Longest reason kept in the log. Arbitrary: a traceback's tail, far below an entry's limit."""
+
 _INTEGER_LIMIT = 10**INTEGER_DIGITS_MAX
 
 ID_RULE = (
@@ -52,8 +55,10 @@ def check_id(value: str, what: str = "thread id") -> str:
     return value
 
 
-def parse_json(text: bytes, what: str = "content") -> Json:
-    """Parse JSON that can be kept without loss.
+def parse_json(
+    text: bytes, what: str = "content", *, bytes_max: int = CONTENT_BYTES_MAX, depth_max: int = DEPTH_MAX
+) -> Json:
+    """Parse JSON that can be kept without loss. The limits may be wider for what only holds a content.
 
     Raises InvalidContentError for what is not JSON or would change on its way through a database or another parser
     (NaN, 1e309, duplicate keys, lone surrogates, too deep, too long integers), TooLargeError over CONTENT_BYTES_MAX.
@@ -71,24 +76,26 @@ def parse_json(text: bytes, what: str = "content") -> Json:
         msg = f"{what} is not valid UTF-8: {error.reason} at byte {error.start}"
         raise InvalidContentError(msg) from error
     except RecursionError as error:
-        msg = f"{what} is nested deeper than {DEPTH_MAX} levels"
+        msg = f"{what} is nested deeper than {depth_max} levels"
         raise InvalidContentError(msg) from error
     except json.JSONDecodeError as error:
         msg = f"{what} is not JSON: {error.msg} at character {error.pos}"
         raise InvalidContentError(msg) from error
-    check_json(value, what)
+    check_json(value, what, bytes_max=bytes_max, depth_max=depth_max)
     return cast("Json", value)
 
 
-def check_json(value: object, what: str = "content") -> str:
+def check_json(
+    value: object, what: str = "content", *, bytes_max: int = CONTENT_BYTES_MAX, depth_max: int = DEPTH_MAX
+) -> str:
     """Return `value` as the JSON text that is stored: ASCII only, so that no database or stream frame can alter it.
 
     Raises InvalidContentError or TooLargeError as `parse_json`; also for a value that is not JSON at all.
     """
-    _check_parts(value, what)
+    _check_parts(value, what, depth_max)
     text = dump_json(cast("Json", value))
-    if len(text) > CONTENT_BYTES_MAX:
-        msg = f"{what} is {len(text)} bytes as stored, more than the {CONTENT_BYTES_MAX} allowed"
+    if len(text) > bytes_max:
+        msg = f"{what} is {len(text)} bytes as stored, more than the {bytes_max} allowed"
         raise TooLargeError(msg)
     return text
 
@@ -98,36 +105,44 @@ def dump_json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
+def safe_text(text: str) -> str:
+    """Return a reason as every database and terminal can hold it: no control or half characters, bounded."""
+    kept = text[:REASON_CHARS_MAX].encode("utf-8", "replace").decode("utf-8")
+    return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in kept)
+
+
 def digest(content: Json, sender: str, mode: Mode) -> str:
     """Return what tells "the same message again" from "another message under the same id"."""
     text = json.dumps([content, sender, mode], ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _check_parts(value: object, what: str) -> None:
+def _check_parts(value: object, what: str, depth_max: int) -> None:
     """Walk the value level by level: a recursive walk would itself fall to the nesting that it should refuse."""
     level: list[object] = [value]
-    for _ in range(DEPTH_MAX + 1):
+    depth = 0
+    while level:
         below: list[object] = []
         for part in level:
-            if len(below) > CONTENT_BYTES_MAX:  # each part takes a byte at least
-                # A value that holds itself twice doubles with each level: it would fill the memory before the depth.
-                msg = f"{what} has more parts than the {CONTENT_BYTES_MAX} bytes allowed, or holds itself"
-                raise TooLargeError(msg)
             if isinstance(part, dict):
-                for key in part:
-                    if not isinstance(key, str):
-                        _refuse(what, f"the object key {key!r:.80} is not a string")
-                    _check_scalar(key, what)
+                _check_keys(part, what)
                 below.extend(part.values())
             elif isinstance(part, list | tuple):
                 below.extend(part)
             else:
                 _check_scalar(part, what)
-        if not below:
-            return
+                continue
+            if depth == depth_max:
+                _refuse(what, f"it is nested deeper than {depth_max} levels")
         level = below
-    _refuse(what, f"it is nested deeper than {DEPTH_MAX} levels")
+        depth += 1
+
+
+def _check_keys(part: dict[object, object], what: str) -> None:
+    for key in part:
+        if not isinstance(key, str):
+            _refuse(what, f"the object key {key!r:.80} is not a string")
+        _check_scalar(key, what)
 
 
 def _check_scalar(part: object, what: str) -> None:
