@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from turnkeeper.core.cursor import settle_taken, steerable_among
 from turnkeeper.core.draft import Act, Change, Draft, Needs, Seen
+from turnkeeper.core.names import safe_text
 from turnkeeper.core.questions import reply
 from turnkeeper.core.recovery import close_run
 from turnkeeper.core.turn import Superseded
@@ -154,13 +155,13 @@ def _close(draft: Draft, seen: Seen, thread: Thread, ending: Ending) -> Outcome:
     is_stopped = thread.run is not None and thread.run.stop_asked
     outcome = Outcome.STOPPED if is_stopped else ending.outcome
     used = tuple(message for message in steerable_among(seen.pending) if message.seq <= ending.used_seq)
-    run_id = thread.run.run_id if thread.run else ""
+    run_id, turn_id = thread.run.run_id if thread.run else "", thread.turn.turn_id if thread.turn else ""
     for message in used:
-        draft.put_message(replace(message, fate=Fate.STEERED, run_id=run_id, turn_id=_turn_id(thread)))
+        draft.put_message(replace(message, fate=Fate.STEERED, run_id=run_id, turn_id=turn_id))
     body: dict[str, Json] = {"used": [message.seq for message in used]}
     if outcome is Outcome.COMPLETED:
         body["answer"] = ending.answer
-    close_run(draft, seen, outcome, "" if is_stopped else ending.reason, body)
+    close_run(draft, seen, outcome, "" if is_stopped else safe_text(ending.reason), body)
     if outcome is Outcome.PAUSED:
         _pause(draft, seen, ending.questions, len(used))
     if used or outcome.ends_turn:
@@ -195,7 +196,3 @@ def _is_held(thread: Thread, run_id: str, fence: Fence) -> bool:
 
 def _superseded(thread: Thread | None) -> Superseded:
     return Superseded(thread.token if thread else 0)
-
-
-def _turn_id(thread: Thread) -> str:
-    return thread.turn.turn_id if thread.turn else ""
