@@ -19,6 +19,9 @@ MESSAGES_PER_SECOND = 100
 THREADS = 200
 """Messages go round these threads, so that each is idle again when its next comes: every one starts a turn."""
 
+KEPT_SECONDS = 2.0
+"""How long a connection is kept: well below the five seconds after which the server closes one."""
+
 BODY = b'{"content": "hello"}'
 
 
@@ -28,22 +31,31 @@ class Connections:
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
         self._host, self._port = parts.hostname, parts.port
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._idle: list[tuple[float, asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def post(self, path: str, body: bytes) -> int:
         """Return the answer's status."""
-        reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection(self._host, self._port)
+        reader, writer = await self._connection()
         head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
         length = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:"))
         await reader.readexactly(length)
-        self._idle.append((reader, writer))
+        self._idle.append((time.monotonic(), reader, writer))
         return int(lines[0].split()[1])
+
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return the connection that was used last, or a new one where the server may have closed what is left."""
+        while self._idle:
+            used, reader, writer = self._idle.pop()
+            if time.monotonic() - used < KEPT_SECONDS:
+                return reader, writer
+            writer.close()
+        return await asyncio.open_connection(self._host, self._port)
 
     def close(self) -> None:
         """Close every connection."""
-        for _, writer in self._idle:
+        for _, _, writer in self._idle:
             writer.close()
 
 
