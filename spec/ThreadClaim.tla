@@ -133,18 +133,13 @@ Sent == MessagesIn(0, Size(log))
 
 Terminals == {"ended", "interrupted", "abandoned"}
 
-(* Nothing is left to do for anybody.                                      *)
+(* Nothing is left to do for anybody. While anything is left, whether      *)
+(* somebody is at it is for the claim to say.                              *)
 Settled == row.asked = row.taken /\ ~row.due
 
 (* The same, as the processes judge it.                                    *)
 NothingLeft ==
     IF OwesUnfinished THEN Settled ELSE row.asked = row.taken /\ row.open = NoRun
-
-(* The thread has a turn coming, and nobody is there that runs it.         *)
-Owed ==
-    \/ row.asked > row.taken
-    \/ /\ ~NothingLeft
-       /\ row.open.session \notin exists
 
 (* A run is open, and its session exists.                                  *)
 Held == row.open # NoRun /\ row.open.session \in exists
@@ -234,18 +229,22 @@ NothingOwed(p) ==
 (* The claim is created, or replaced at the version that was read. The     *)
 (* journal's token was read some time since the process wanted the thread, *)
 (* so it may be old; Raise sees to that. A claim of this very session is   *)
-(* this process's own, from a write whose answer was lost.                 *)
+(* this process's own, from a write whose answer was lost: it is adopted   *)
+(* as it stands, or replaced.                                              *)
+NewTokens(p) ==
+    {Max(IF TokenFromJournal THEN read ELSE 0, claim.token) + 1 :
+        read \in {process[p].seen, row.token}}
+
 Claim(p) ==
     /\ process[p].at = "want"
-    /\ Owed
+    /\ ~NothingLeft
     /\ Takeable(p)
-    /\ \E read \in {process[p].seen, row.token} :
-        LET token == Max(IF TokenFromJournal THEN read ELSE 0, claim.token) + 1
-        IN  /\ claim' = [session |-> Session(p), token |-> token]
-            /\ Answered(p,
-                        [Idle(process[p]) EXCEPT !.at = "claimed", !.token = token,
-                                                 !.look = FALSE],
-                        "want")
+    /\ \E token \in NewTokens(p) \cup (IF Owns(p) THEN {claim.token} ELSE {}) :
+        /\ claim' = [session |-> Session(p), token |-> token]
+        /\ Answered(p,
+                    [Idle(process[p]) EXCEPT !.at = "claimed", !.token = token,
+                                             !.look = FALSE],
+                    "want")
     /\ UNCHANGED <<exists, gone, backup, row, log>>
 
 (* Busy: a claim stands, or the row says that a session which exists runs  *)
@@ -253,8 +252,7 @@ Claim(p) ==
 Refused(p) ==
     /\ process[p].at = "want"
     /\ ~NothingLeft
-    /\ \/ ~Owed
-       \/ ~Takeable(p)
+    /\ \/ ~Takeable(p)
        \/ Held /\ row.open.session # Session(p)
     /\ process' = [process EXCEPT ![p] = [Idle(@) EXCEPT !.look = Looks]]
     /\ UNCHANGED <<exists, gone, claim, backup, row, log, spent>>
@@ -272,7 +270,7 @@ LookAgain(p) ==
 
 LookFinds(p) ==
     \/ NothingLeft
-    \/ Owed /\ (claim = NoClaim \/ Owns(p) \/ claim.session \notin exists)
+    \/ claim = NoClaim \/ Owns(p) \/ claim.session \notin exists
 
 (* The journal has seen a greater token, or this one from another session. *)
 (* The holder raises its own claim above it and tries again; if the claim  *)
@@ -296,7 +294,8 @@ MayOpen(p) ==
     \/ process[p].at = "claimed" /\ Opens(p)
     \/ process[p].at = "ended" /\ Carries(p)
 
-(* A run that an earlier token left open is ended as abandoned.            *)
+(* A run that an earlier token left open is ended as abandoned, whether    *)
+(* its process died of it or lives and lost its claim.                     *)
 Closed(p) ==
     IF AbandonsOpen /\ row.open # NoRun
     THEN << Entry("abandoned", p, row.open.run, row.turn, {}, FALSE) >>
@@ -312,7 +311,7 @@ Opening(p, due, turn, attempts, taken, open) ==
 (* one transaction. Another run of a turn that is due consumes nothing.    *)
 Start(p) ==
     /\ MayOpen(p)
-    /\ Owed
+    /\ ~NothingLeft
     /\ row.due => row.attempts < MaxAttempts
     /\ LET taken == IF row.due THEN row.taken ELSE row.asked
            turn  == IF row.due THEN row.turn ELSE row.turn + 1
@@ -332,7 +331,7 @@ Start(p) ==
 (* what was sent after it runs.                                            *)
 Park(p) ==
     /\ MayOpen(p)
-    /\ Owed
+    /\ ~NothingLeft
     /\ row.due /\ row.attempts >= MaxAttempts
     /\ Opening(p, FALSE, row.turn, 0, row.taken, NoRun)
     /\ log' = After(log, After(Closed(p),
