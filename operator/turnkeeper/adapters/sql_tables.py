@@ -33,10 +33,10 @@ metadata = MetaData(
 # The predicates of the partial indexes. A query that should use one must have it in these very words: SQLite compares
 # the text of the terms, and neither database sees through a parameter.
 IS_WAITING = text("state IN ('owed', 'running')")
-IS_NOT_IDLE = text("state <> 'idle' OR parked > 0")
+IS_NOT_IDLE = text("(state <> 'idle' OR parked > 0)")  # in brackets: it is joined to others by AND
 IS_RUNNING = text("state = 'running'")
 IS_PENDING = text("fate = 'pending'")
-IS_UNENDED = text("outcome IS NULL OR outcome = 'abandoned'")
+IS_UNENDED = text("(outcome IS NULL OR outcome = 'abandoned')")
 CAN_EXPIRE = text("resolution = 'open' AND expires_ms IS NOT NULL")
 
 Key = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER alone
