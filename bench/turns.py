@@ -99,7 +99,7 @@ async def measure(where: Place, *, rounds: int, seconds: float) -> dict[str, lis
 
 def run(*, quick: bool) -> dict[str, dict[str, list[dict[str, float]]]]:
     """Measure both databases."""
-    rounds, seconds = (2, 1.0) if quick else (7, 4.0)
+    rounds, seconds = (2, 1.0) if quick else (5, 4.0)
     found = {}
     for database in DATABASES:
         with place(database) as where:
