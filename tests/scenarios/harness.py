@@ -39,8 +39,8 @@ from turnkeeper.runner.session import LoopRenewals
 T = TypeVar("T")
 
 WORKSPACE = "scenarios"
-TTL = 1.5
-"""Short, so that takeovers are quick; long enough that a busy machine does not lose sessions in step."""
+TTL = 4.0
+"""Long enough that a busy machine loses no session by itself. Most deaths are noticed here: few tests wait for it."""
 
 SWEEP_SECONDS = 0.5
 
@@ -201,8 +201,12 @@ class Life:
         for hook in self.hooks:
             await hook(point, thread_id)
 
-    async def kill(self) -> None:
-        """End this life: no end is recorded, nothing released."""
+    async def kill(self, *, noticed: bool = True) -> None:
+        """End this life: no end is recorded, nothing released.
+
+        noticed: its session is removed at once, as by a peer that saw the process end; else it has to expire.
+        """
+        session = self.session
         self._gate.is_shut = True
         self.died.set()
         runner = self.runner
@@ -216,6 +220,9 @@ class Life:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await runner._keeper._host.aclose()
+        if noticed:
+            notice = SqlClaims(self._gate.behind, WORKSPACE, deadline_seconds=CALL_SECONDS)
+            await notice.close_session(session)
         await self._gate.aclose()
 
     async def aclose(self) -> None:
@@ -248,7 +255,7 @@ class World:
         await life.runner.start()
         return life
 
-    async def settled(self, seconds: float = 30.0) -> None:
+    async def settled(self, seconds: float = 90.0) -> None:
         """Wait until no thread is owed a turn or has a run open, and no claim stands."""
 
         async def is_settled() -> bool:

@@ -39,7 +39,7 @@ async def _die(world: World, point: str, *, two_step: bool) -> tuple[Life, Life]
     others = [await world.start(say_and_answer, two_step=two_step, max_attempts=10) for _ in range(2)]
     dying.dies_at(point)
     sending = [asyncio.create_task(send_to_any([dying, *others], thread, "first")) for thread in THREADS]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await dying.died.wait()
         await dying.kill()
         await asyncio.gather(*sending)
@@ -103,7 +103,7 @@ async def test_only_the_next_life_is_left_to_take_it(world: World) -> None:
     alone.dies_at("after:append")
     sent = await send(alone, "thread", "first")
     await alone.died.wait()
-    await alone.kill()
+    await alone.kill(noticed=False)
     await world.start(say_and_answer)
     await world.settled()
     await world.check()

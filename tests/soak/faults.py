@@ -27,8 +27,8 @@ SELDOM = ("--recover-interval", "3600")
 """For a life in which the sweep at its start is the only one."""
 
 HELD_THREADS = 6
-HELD_SECONDS = 6.0
-"""How long a turn holds that a fault must meet in its midst."""
+HELD_SECONDS = 30.0
+"""How long the first attempt of a turn lasts that a fault must meet in its midst."""
 
 LOCKED_SECONDS = 0.3
 """How long the journal is locked before a freeze: the holder writes some events a second, and they wait then."""

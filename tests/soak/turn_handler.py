@@ -75,7 +75,8 @@ def main() -> None:
     folder = Path(os.environ["SOAK_EFFECTS"])
     turn = hear_of("turn")
     seconds = random.Random(turn["run"]).uniform(SHORTEST_SECONDS, LONGEST_SECONDS)
-    holds = [prompt["content"]["hold_seconds"] for prompt in turn["prompts"] if isinstance(prompt["content"], dict)]
+    asked = [prompt["content"]["hold_seconds"] for prompt in turn["prompts"] if isinstance(prompt["content"], dict)]
+    holds = asked if turn["attempt"] == 1 else []  # held for a fault, which the first attempt has met
     say(type="step?", name="effect")
     if hear_of("step")["state"] == "do":
         say(type="step", name="effect", value=have_effect(turn, folder))
