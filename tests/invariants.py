@@ -89,8 +89,11 @@ def _breaches_of(dump: ThreadDump, *, at_rest: bool) -> list[Breach]:
         check.entry(entry, receipts.get(str(entry.body.get("message_id"))), runs.get(entry.run_id))
     check.close()
     at = {entry.seq: (entry.kind, entry.run_id) for entry in dump.entries}
-    of_runs = (check_run(run, dump.row, at.get(run.started_seq), at.get(run.ended_seq or 0)) for run in dump.runs)
-    return [*check.drain(), *(breach for found in of_runs for breach in found)]
+    found = check.drain()
+    held = dump.row.run.run_id if dump.row.run else ""
+    for run in dump.runs:
+        found += check_run(run, dump.row.thread_id, held, at.get(run.started_seq), at.get(run.ended_seq or 0))
+    return found
 
 
 def cursors_forward(before: ThreadDump, after: ThreadDump) -> Iterator[str]:

@@ -19,12 +19,15 @@ from turnkeeper.adapters.handlers import ChatHandler, EchoHandler, ExecHandler, 
 from turnkeeper.adapters.machine_clock import MachineClock
 from turnkeeper.adapters.polling_hints import PollingHints
 from turnkeeper.adapters.prometheus import PrometheusObserver
+from turnkeeper.adapters.sql_audit import SqlAudit
 from turnkeeper.adapters.sql_claims import SqlClaims
 from turnkeeper.adapters.sql_database import open_database
 from turnkeeper.adapters.sql_journal import open_journal
+from turnkeeper.adapters.sql_readonly import open_readonly
 from turnkeeper.adapters.sql_taking import SqlTaking
 from turnkeeper.api.app import close_streams, create_app
 from turnkeeper.api.listen import open_listener
+from turnkeeper.core.invariants import Findings
 from turnkeeper.errors import SettingsError
 from turnkeeper.ports import Claims, Handler
 from turnkeeper.runner.drive import Tools
@@ -131,6 +134,22 @@ async def open_runner(settings: Settings, observer: PrometheusObserver) -> Async
             options=runner_options(settings),
         )
         yield await stack.enter_async_context(Runner(tools, claims, RenewalThread(_connector(url, settings, deadline))))
+
+
+def verify(settings: Settings, workspace: str | None, *, at_rest: bool) -> Findings:
+    """Check the journal that the settings name, reading only; all its workspaces where none is named.
+
+    Raises SettingsError or UnavailableError where it can't.
+    """
+
+    async def check() -> Findings:
+        database = open_readonly(journal_url(settings))
+        try:
+            return await SqlAudit(database, workspace, at_rest=at_rest).run()
+        finally:
+            await database.aclose()
+
+    return asyncio.run(check())
 
 
 def _connector(

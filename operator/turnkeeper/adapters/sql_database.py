@@ -67,12 +67,12 @@ def open_database(url: str | URL, *, executor: Executor | None = None) -> Databa
     if parsed.get_backend_name() == "sqlite":
         return SqliteDatabase(parsed, executor)
     if parsed.get_backend_name() == "postgresql":
-        return PostgresDatabase(_for_asyncpg(parsed))
+        return PostgresDatabase(for_asyncpg(parsed))
     msg = f"journals live in SQLite or PostgreSQL, not in {parsed.get_backend_name()!a}"
     raise SettingsError(msg)
 
 
-def _for_asyncpg(url: URL) -> URL:
+def for_asyncpg(url: URL) -> URL:
     """Take a URL as PostgreSQL's own tools write it: asyncpg calls `sslmode` `ssl`."""
     query = {("ssl" if name == "sslmode" else name): value for name, value in url.query.items()}
     return url.set(drivername="postgresql+asyncpg", query=query)

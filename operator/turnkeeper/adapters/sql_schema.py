@@ -34,6 +34,17 @@ def migrate(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
+def check_revision(connection: Connection) -> None:
+    """Raise SettingsError where the tables are not there, or not those of this very version."""
+    script = ScriptDirectory.from_config(alembic_config(connection))
+    current = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+    if current is None:
+        raise SettingsError("there are no tables of turnkeeper in this database: it is no journal, or never was opened")
+    if current != script.get_current_head():
+        msg = f"the journal's tables are at revision {current}, and this turnkeeper reads {script.get_current_head()}"
+        raise SettingsError(msg)
+
+
 VERSION_TABLE = "turnkeeper_revision"
 
 

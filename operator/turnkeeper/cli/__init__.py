@@ -1,4 +1,4 @@
-"""The command line: `turnkeeper run` serves a workspace, every other command speaks HTTP to a runner.
+"""The command line: `run` serves a workspace, `verify` checks its journal, all others speak HTTP to a runner.
 
 A person at a terminal gets tables, a pipe gets JSON, one object a line. Errors are sentences on standard error, and the
 exit code says their kind (`exits.ExitCode`). Only this package knows Typer and Rich.
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from turnkeeper import __version__
-from turnkeeper.cli import reading, running, writing
+from turnkeeper.cli import reading, running, verifying, writing
 from turnkeeper.cli.exits import CommandError, ExitCode
 from turnkeeper.cli.options import examples
 from turnkeeper.cli.output import say, tell
@@ -20,8 +20,9 @@ from turnkeeper.cli.output import say, tell
 __all__ = ["CommandError", "ExitCode", "app", "main"]
 
 EPILOG = (
-    "Exit codes: 0 done, 1 the runner says no or the turn failed, 2 the command line or settings can't be used, "
-    "3 no runner answers, 4 something else stands, 5 the turn asks a question (send --wait), 130 Ctrl-C."
+    "Exit codes: 0 done, 1 the runner says no, the turn failed or an invariant is breached, 2 the command line or "
+    "settings can't be used, 3 no runner or journal answers, 4 something else stands, 5 the turn asks a question "
+    "(send --wait), 130 Ctrl-C."
 )
 
 app = typer.Typer(
@@ -82,6 +83,13 @@ app.command(
         "turnkeeper recover",
     )
 )(writing.recover)
+app.command(
+    epilog=examples(
+        "turnkeeper verify",
+        "turnkeeper verify --journal postgresql://localhost/work --at-rest",
+        "turnkeeper verify --workspace default --json | jq .what",
+    )
+)(verifying.verify)
 app.add_typer(writing.parked, name="parked")
 
 

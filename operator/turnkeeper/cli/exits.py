@@ -9,9 +9,9 @@ class ExitCode(IntEnum):
     """The exit codes; they keep their meanings."""
 
     OK = 0
-    FAILED = 1  # the runner says no, or the turn failed
+    FAILED = 1  # the runner says no, the turn failed, or `verify` found a breach
     USAGE = 2  # the command line or the settings can't be used
-    UNREACHABLE = 3  # no runner answers, or it can't reach its journal
+    UNREACHABLE = 3  # no runner answers, or the journal can't be reached
     CONFLICT = 4  # something else stands: another body under the id, a question that is resolved, a run that ended
     PAUSED = 5  # `send --wait`: the turn asks a question
     INTERRUPTED = 130  # Ctrl-C

@@ -13,11 +13,15 @@ every owed thread was taken. The names are those of `spec/ThreadClaim.tla`; GapF
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from turnkeeper.core.values import Thread
+
+KEPT_MAX = 100
+"""Breaches that are told one by one. Arbitrary: a person reads no more, and memory stays bounded."""
 
 
 class Invariant(StrEnum):
@@ -79,6 +83,25 @@ class Breaches:
         """Return what was found since the last call."""
         found, self._found = self._found, []
         return [replace(breach, workspace=workspace) for breach in found]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was checked, and what was found: every breach is counted, the first ones are kept."""
+
+    threads: int = 0
+    entries: int = 0
+    messages: int = 0
+    runs: int = 0
+    counted: Counter[Invariant] = field(default_factory=Counter)
+    kept: list[Breach] = field(default_factory=list)
+
+    def add(self, breaches: Iterable[Breach]) -> None:
+        """Take breaches."""
+        for breach in breaches:
+            self.counted[breach.invariant] += 1
+            if len(self.kept) < KEPT_MAX:
+                self.kept.append(breach)
 
 
 def cursors_forward(before: Thread, after: Thread) -> Iterator[Breach]:

@@ -6,7 +6,6 @@ from turnkeeper.core.invariants import Breach, Breaches, Invariant
 from turnkeeper.core.values import Entry, Run, Thread
 from turnkeeper.core.words import Kind
 
-
 Named = tuple[Kind | str, str]
 """An entry as a row names it: its kind, and the run that wrote it."""
 
@@ -86,14 +85,15 @@ class RunLog:
             self._say(Invariant.ONE_END, entry.seq, what)
 
 
-def check_run(
-    run: Run, thread: Thread, started: tuple[Kind, str] | None, ended: tuple[Kind, str] | None
-) -> list[Breach]:
-    """Check a run from its row's side: `started` and `ended` are kind and run of the entries that it names."""
-    breaches = Breaches(thread.thread_id)
+def check_run(run: Run, thread_id: str, held_run_id: str, started: Named | None, ended: Named | None) -> list[Breach]:
+    """Check a run from its row's side.
+
+    held_run_id: the open run by the thread's row. started, ended: the entries at which it did, by its own row.
+    """
+    breaches = Breaches(thread_id)
     if started != (Kind.RUN_STARTED, run.run_id):
         breaches.say(Invariant.ONE_END, run.started_seq, f"no start of run {run.run_id}, whose row says so")
-    elif run.outcome is None and (thread.run is None or thread.run.run_id != run.run_id):
+    elif run.outcome is None and held_run_id != run.run_id:
         breaches.say(Invariant.ONE_END, run.started_seq, f"run {run.run_id} begins; it has no end and is not held open")
     elif run.outcome is not None and ended != (Kind.RUN_ENDED, run.run_id):
         breaches.say(Invariant.ONE_END, run.ended_seq, f"no end of run {run.run_id}, whose row says {run.outcome}")
