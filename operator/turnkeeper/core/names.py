@@ -92,7 +92,7 @@ def check_json(
 
     Raises InvalidContentError or TooLargeError as `parse_json`; also for a value that is not JSON at all.
     """
-    _check_parts(value, what, depth_max)
+    _check_parts(value, what, bytes_max, depth_max)
     text = dump_json(cast("Json", value))
     if len(text) > bytes_max:
         msg = f"{what} is {len(text)} bytes as stored, more than the {bytes_max} allowed"
@@ -117,13 +117,17 @@ def digest(content: Json, sender: str, mode: Mode) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _check_parts(value: object, what: str, depth_max: int) -> None:
+def _check_parts(value: object, what: str, bytes_max: int, depth_max: int) -> None:
     """Walk the value level by level: a recursive walk would itself fall to the nesting that it should refuse."""
     level: list[object] = [value]
     depth = 0
     while level:
         below: list[object] = []
         for part in level:
+            if len(below) > bytes_max:  # each part takes a byte at least
+                # A value that holds itself twice doubles with each level: it would fill the memory before the depth.
+                msg = f"{what} has more parts than the {bytes_max} bytes allowed, or holds itself"
+                raise TooLargeError(msg)
             if isinstance(part, dict):
                 _check_keys(part, what)
                 below.extend(part.values())
