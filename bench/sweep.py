@@ -28,6 +28,9 @@ from turnkeeper.runner.service import Runner
 OWED = 100
 SIZES = (1_000, 1_000_000)
 QUICK_SIZES = (1_000, 100_000)
+SCANNED_MAX = 10_000
+"""A table below this may be scanned with right: it is a few pages."""
+
 SETTINGS = {"recover": {"interval_seconds": 3600.0}}  # the one at its start is done before; no other comes between
 
 
@@ -38,25 +41,44 @@ async def owe(journal: Journal) -> None:
     await asyncio.gather(*(journal.transact(cursor.accept(new, name, time.time_ns() // 1_000_000)) for name in named))
 
 
-async def sweep_once(runner: Runner, observer: SeeingObserver, other: Journal) -> dict[str, float]:
-    """Return one sweep's figures in milliseconds, and how many runs it started itself."""
+async def until_idle(journal: Journal) -> None:
+    """Wait until no turn is coming or running."""
+    while await journal.owed(ThreadState.OWED, None, 1) or await journal.owed(ThreadState.RUNNING, None, 1):  # noqa: ASYNC110 - a journal has no event for it
+        await asyncio.sleep(0.01)
+
+
+async def sweep_once(runner: Runner, observer: SeeingObserver, other: Journal) -> dict[str, float] | None:
+    """Return one sweep's figures in milliseconds, and how many runs it started itself.
+
+    None where the runner's own look for owed threads, each second, came first: that was no trial of a sweep.
+    """
+    await until_idle(other)
+    observer.starts.clear()
     await owe(other)
     began = time.perf_counter()
     listed = await other.owed(ThreadState.OWED, None, OWED)
     listed_at = time.perf_counter()
-    observer.starts.clear()
+    is_first = not observer.starts
     recovered = await runner.recover()
     swept_at = time.perf_counter()
-    first = observer.starts[0]
-    while await other.owed(ThreadState.OWED, None, 1) or await other.owed(ThreadState.RUNNING, None, 1):  # noqa: ASYNC110 - a journal has no event for it
-        await asyncio.sleep(0.01)  # the rest is taken as room comes free; the next trial begins idle
+    if not is_first or not recovered.started:
+        return None
     return {
         "listed": len(listed),
         "list_milliseconds": (listed_at - began) * 1000,
-        "first_start_milliseconds": (first - listed_at) * 1000,
+        "first_start_milliseconds": (observer.starts[0] - listed_at) * 1000,
         "sweep_milliseconds": (swept_at - listed_at) * 1000,
         "started": len(recovered.started),
     }
+
+
+async def sweep_often(runner: Runner, observer: SeeingObserver, other: Journal, trials: int) -> list[dict[str, float]]:
+    """Return the figures of so many sweeps."""
+    found: list[dict[str, float]] = []
+    while len(found) < trials:
+        if trial := await sweep_once(runner, observer, other):
+            found.append(trial)
+    return found
 
 
 async def measure(where: Place, threads: int, trials: int) -> dict[str, Any]:
@@ -66,14 +88,15 @@ async def measure(where: Place, threads: int, trials: int) -> dict[str, Any]:
     observer = SeeingObserver()
     async with open_workspace(where, observer, SETTINGS) as runner:
         await runner.recover()  # what a first sweep prepares and compiles is not what grows with the threads
-        found = [await sweep_once(runner, observer, other) for _ in range(trials)]
+        found = await sweep_often(runner, observer, other, trials)
     with statements_seen() as seen:
         for state in (ThreadState.OWED, ThreadState.RUNNING):
-            await other.owed(state, (1, "owed"), OWED)
+            for after in (None, (1, "owed")):  # the first page, and those behind it
+                await other.owed(state, after, OWED)
     selects = [statement for statement in seen if statement[0].startswith("SELECT threads")]
     plans = [await plan_of(where, statement) for statement in selects]
     await other.aclose()
-    assert not any(scans(plan) for plan in plans), plans
+    assert threads < SCANNED_MAX or not any(scans(plan) for plan in plans), plans
     return {"threads": threads, "trials": found, "plans": plans}
 
 
