@@ -279,3 +279,15 @@ async def test_used_steering_is_consumed_and_the_rest_starts_the_next_turn(journ
     fates = [(receipt.fate, receipt.run_id) for receipt in receipts]  # type: ignore[attr-defined]
     steered, taken = (Fate.STEERED, "r1"), (Fate.STARTED, "r2")
     assert fates == [(Fate.STARTED, "r1"), steered, steered, taken, (Fate.PENDING, "")]
+
+
+async def test_a_dump_reads_all_that_a_journal_holds(journal: Journal) -> None:
+    """Through the port alone; and what is left to do shows as soon as rest is claimed."""
+    for number in range(3):
+        await send(journal, f"t{number % 2}", f"m{number}")
+    await begin(journal, "t0")
+    first, second = await dump_of(journal)
+    sizes = [(len(dump.entries), len(dump.messages), len(dump.runs)) for dump in (first, second)]
+    assert sizes == [(3, 2, 1), (1, 1, 0)]
+    assert breaches([first, second], at_rest=False) == []
+    assert {breach.split(":")[0] for breach in breaches([first, second], at_rest=True)} == {"AskedIsTaken"}
