@@ -56,13 +56,15 @@ arrows: .venv/.installed-dev ## imports point one way; each library stays in its
 tidy: .venv/.installed-dev ## the rules of style that no linter knows
 	$(BIN)/pytest -q tests/tidy
 
-spec: ## model-check the protocol's spec
+spec: ## model-check the protocol's spec, and check the sample traces against it
 	spec/run check
+	spec/run traces
 
 spec-refute: ## each guard of the protocol is needed: without it the model checker finds the fault
 	spec/run refute
 
-spec-all: spec spec-refute ## both
+spec-all: ## crash, fault and a lost answer together: long
+	spec/run all
 
 bench: .venv/.installed-dev ## the measures of docs/benchmarks.md, side by side with their floors
 	$(SCRIPT) bench/run.py $(ARGS)
