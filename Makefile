@@ -9,7 +9,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 SCRIPT := PYTHONPATH=. $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint format types arrows tidy spec spec-refute spec-all bench soak lock clean
+.PHONY: help setup run test check lint format types arrows tidy spec spec-refute spec-all sim sim-long bench soak lock clean
 MAKEFLAGS += --no-print-directory
 
 help: ## this list
@@ -71,6 +71,12 @@ bench: .venv/.installed-dev ## the measures of docs/benchmarks.md, side by side 
 
 soak: .venv/.installed-dev ## real conversations through processes that are killed at random
 	$(SCRIPT) tests/soak/soak.py $(ARGS)
+
+sim: .venv/.installed-dev ## many runners in virtual time under seeded faults; SEED=7 replays one, ARGS="--log" in full
+	$(SCRIPT) tests/sim/run.py $(if $(SEED),--seed $(SEED)) --workers $(WORKERS) $(ARGS)
+
+sim-long: .venv/.installed-dev ## the same until told to stop; ARGS="--first 1000 --go-on"
+	$(SCRIPT) tests/sim/run.py --seeds 0 --workers $(WORKERS) $(ARGS)
 
 lock: .venv/.installed-dev ## remake the locks; ARGS="--upgrade" takes the newest of everything
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements.lock

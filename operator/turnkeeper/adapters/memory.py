@@ -47,12 +47,23 @@ class MemoryStore:
 
 
 class MemoryJournal:
-    """A journal over a `MemoryStore`. An act runs without an await in it: that is its transaction."""
+    """A journal over a `MemoryStore`. An act runs without an await in it: that is its transaction.
 
-    def __init__(self, workspace: str, store: MemoryStore | None = None, observer: Observer | None = None) -> None:
+    fused: an act's claim is changed with the rest; else the store's claims are left to `MemoryClaims`.
+    """
+
+    def __init__(
+        self,
+        workspace: str,
+        store: MemoryStore | None = None,
+        observer: Observer | None = None,
+        *,
+        fused: bool = False,
+    ) -> None:
         self.workspace = workspace
         self.store = store if store is not None else MemoryStore()
         self._observer = observer
+        self._fused = fused
 
     async def transact(self, act: Act[T]) -> T:
         """See `ports.Journal`."""
@@ -110,6 +121,16 @@ class MemoryJournal:
         kept.questions.update({question.question_id: question for question in change.questions})
         kept.steps.update({(step.turn_id, step.name): step for step in change.steps})
         kept.parked.update({parked.seq: parked for parked in change.parked})
+        if self._fused and change.claim_changes:
+            self._put_claim(change)
+
+    def _put_claim(self, change: Change) -> None:
+        thread_id = change.thread.thread_id
+        known = self.store.claims.get(thread_id)
+        if change.claim is not None:
+            self.store.claims[thread_id] = change.claim
+        elif known is not None and known.session == change.thread.session:
+            del self.store.claims[thread_id]
 
     def _rows(self) -> list[Thread]:
         return [kept.thread for _, kept in sorted(self.store.threads.items())]

@@ -1,0 +1,202 @@
+"""A machine with its own clock, on which one life of a runner follows another."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tests.sim.virtual import now, pause
+from tests.sim.wires import Line, WiredClaims, WiredJournal
+from turnkeeper.adapters.memory import MemoryClaims, MemoryJournal, MemoryStore
+from turnkeeper.adapters.polling_hints import PollingHints
+from turnkeeper.adapters.sql_taking import SqlTaking
+from turnkeeper.adapters.two_step import TwoStepTaking
+from turnkeeper.errors import TurnkeeperError
+from turnkeeper.ports import Handler
+from turnkeeper.runner.drive import Tools
+from turnkeeper.runner.options import RunnerOptions
+from turnkeeper.runner.service import Runner
+from turnkeeper.runner.session import LoopRenewals
+
+WORKSPACE = "sim"
+TTL_SECONDS = 3.0
+SWEEP_SECONDS = 2.0
+RESTART_SECONDS = 0.3
+"""Between two tries to start where the stores can't be reached. Arbitrary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a seed chooses once: how many processes, which way of taking, and whether sweeps come on a schedule."""
+
+    processes: int
+    threads: int
+    fused: bool
+    scheduled: bool
+    max_turns: int
+
+
+class Recorder(Protocol):
+    """Where what happened is written down."""
+
+    def say(self, who: str, what: str) -> None:
+        """Write a line."""
+
+
+@dataclass
+class Machine:
+    """Where lives of one runner follow one another. rate: its seconds to a true one; wall_ms: how wrong its wall is."""
+
+    number: int
+    rate: float
+    wall_ms_off: int
+    life: Life | None = None
+
+    @property
+    def name(self) -> str:
+        return f"r{self.number}"
+
+
+class SimClock:
+    """A machine's clock: its monotonic one runs too fast or too slow, its wall clock is wrong and jumps."""
+
+    def __init__(self, machine: Machine, line: Line) -> None:
+        self._machine = machine
+        self._line = line
+
+    def monotonic(self) -> float:
+        return 1_000.0 * self._machine.number + now() * self._machine.rate
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000 + self._machine.wall_ms_off + int(now() * 1000)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._line.gate()
+        await pause(max(seconds, 0.0) / self._machine.rate)
+        await self._line.gate()
+
+
+class Noting:
+    """An observer that writes a line for each thing it is told."""
+
+    def __init__(self, who: str, recorder: Recorder) -> None:
+        self._who = who
+        self._recorder = recorder
+
+    def acted(self, action: str, thread_id: str, verdict: str, seconds: float) -> None:
+        del seconds
+        if action != "find_step":
+            self._recorder.say(self._who, f"{action} {thread_id}: {verdict}")
+
+    def turn_ended(self, outcome: str, seconds: float) -> None:
+        self._recorder.say(self._who, f"turn ended {outcome} after {seconds:.3f}")
+
+    def looked(self, result: str) -> None:
+        self._recorder.say(self._who, f"looked: {result}")
+
+    def renewed(self, result: str, seconds: float) -> None:
+        del seconds
+        if result != "SessionRecord":
+            self._recorder.say(self._who, f"renewed: {result}")
+
+
+@dataclass
+class Stores:
+    """What all processes share: one store, or the claims apart from the journal."""
+
+    journal: MemoryStore = field(default_factory=MemoryStore)
+    claims: MemoryStore = field(default_factory=MemoryStore)
+
+
+class Life:
+    """One life of a runner: its line, its adapters, the runner itself."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        number: int,
+        stores: Stores,
+        setting: Setting,
+        line: Line,
+        recorder: Recorder,
+        handler: Callable[[Life], Handler],
+    ) -> None:
+        self.machine = machine
+        self.name = f"{machine.name}.{number}"
+        self.line = line
+        self.recorder = recorder
+        self.is_started = False
+        clock = SimClock(machine, line)
+        observer = Noting(self.name, recorder)
+        memory = MemoryJournal(WORKSPACE, stores.journal, observer, fused=setting.fused)
+        self.clock = clock
+        self.journal = WiredJournal(memory, line)
+        self.claims = WiredClaims(MemoryClaims(WORKSPACE, stores.claims), line)
+        self.two_step = None if setting.fused else TwoStepTaking(self.journal, self.claims, clock)
+        options = RunnerOptions(
+            runner=machine.name,
+            claim_ttl_seconds=TTL_SECONDS,
+            sweep_interval_seconds=SWEEP_SECONDS if setting.scheduled else None,
+            cancel_grace_seconds=0.5,
+            max_turns=setting.max_turns,
+            turn_timeout_seconds=30.0,
+        )
+        tools = Tools(
+            workspace=WORKSPACE,
+            journal=self.journal,
+            taking=self.two_step or SqlTaking(self.journal, self.claims),
+            hints=PollingHints(self.journal, clock),
+            clock=clock,
+            handler=handler(self),
+            observer=observer,
+            options=options,
+        )
+        self.runner = Runner(tools, self.claims, LoopRenewals(self.claims))
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a request could be sent here."""
+        return self.is_started and not self.line.is_dead
+
+    async def start(self) -> None:
+        """Start, again and again where the stores can't be reached: as whoever watches over a container does."""
+        while True:
+            try:
+                await self.runner.start()
+            except TurnkeeperError as error:
+                self.recorder.say(self.name, f"does not start: {error}")
+                await self.clock.sleep(RESTART_SECONDS)
+            else:
+                self.is_started = True
+                self.recorder.say(self.name, f"starts with session {self.runner._keeper.session[:6]}")
+                return
+
+    async def stop(self) -> None:
+        """Stop in order, and be gone."""
+        self.is_started = False
+        await self.runner.drain(1.0)
+        await self.runner.aclose()
+        if self.two_step is not None:
+            await self.two_step.aclose()
+        self.die("has stopped")
+
+    def die(self, why: str) -> None:
+        """Be gone from this moment: nothing more is heard or sent."""
+        if not self.line.is_dead:
+            self.recorder.say(self.name, why)
+            self.line.is_dead = True
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Begin a request in this process."""
+        return asyncio.get_running_loop().create_task(work)
+
+
+def machines(rng: random.Random, count: int) -> list[Machine]:
+    """Draw machines whose clocks are wrong in their own ways."""
+    return [
+        Machine(number=number, rate=rng.uniform(0.95, 1.05), wall_ms_off=int(rng.gauss(0, 600_000)))
+        for number in range(count)
+    ]

@@ -1,0 +1,127 @@
+"""A loop whose time is virtual and whose order is its seed's: nothing in it waits, and nothing depends on addresses.
+
+Time jumps to the next timer whenever nothing is ready. Tasks hash by number, since sets of tasks are walked in the code
+under test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+import selectors
+import uuid
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, TypeAlias
+
+_Work: TypeAlias = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
+
+KEPT_MAX = 4_000
+"""Tasks held before the finished ones are let go. Arbitrary: bounds memory, and a walk of them is rare."""
+
+
+class StuckError(Exception):
+    """Nothing is ready and no timer is set: the simulation itself is broken."""
+
+
+class OrderedTask(asyncio.Task[Any]):
+    """A task with a number for its hash."""
+
+    def __init__(
+        self, number: int, coro: _Work, loop: asyncio.AbstractEventLoop, context: contextvars.Context | None
+    ) -> None:
+        self.number = number  # before the loop's own sets hash it
+        super().__init__(coro, loop=loop, context=context)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _Jump(selectors.SelectSelector):
+    """A selector that moves the loop's time instead of waiting."""
+
+    def __init__(self, move: Callable[[float | None], None]) -> None:
+        super().__init__()
+        self._move = move
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._move(timeout)
+        return []
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._numbers = count(1)
+        self._kept: list[asyncio.Task[Any]] = []
+        super().__init__(_Jump(self._move))
+        self.set_task_factory(self._make)
+
+    def time(self) -> float:
+        """Return the virtual seconds since the loop was made."""
+        return self._now
+
+    def _move(self, timeout: float | None) -> None:
+        if timeout is None:
+            msg = "nothing is ready and no timer is set"
+            raise StuckError(msg)
+        self._now += max(timeout, 0.0)
+
+    def _write_to_self(self) -> None:
+        """There is one thread, so nobody has to be woken."""
+
+    def _make(
+        self, loop: asyncio.AbstractEventLoop, coro: _Work, context: contextvars.Context | None = None
+    ) -> asyncio.Future[Any]:
+        task = OrderedTask(next(self._numbers), coro, loop, context)
+        self._kept.append(task)  # a task that waits for ever is held by nobody else, and must not be collected
+        if len(self._kept) > KEPT_MAX:
+            self._kept = [kept for kept in self._kept if not kept.done()]
+        return task
+
+    def end(self) -> None:
+        """Cancel what is left, and what that leaves, and close."""
+        while left := [task for task in self._kept if not task.done()]:
+            for task in left:
+                task.cancel()
+            self.run_until_complete(asyncio.wait(left))
+        self.close()
+
+
+def now() -> float:
+    """Return the running loop's virtual time."""
+    return asyncio.get_running_loop().time()
+
+
+async def pause(seconds: float) -> None:
+    """Let virtual time pass."""
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+    timer = loop.call_later(seconds, _wake, waiter)
+    try:
+        await waiter
+    finally:
+        timer.cancel()
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+@contextmanager
+def seeded(seed: int) -> Generator[None]:
+    """Let chance and ids of the code under test come from the seed, and put both back."""
+    state, uuid4 = random.getstate(), uuid.uuid4
+    ids = random.Random(f"ids {seed}")
+    random.seed(f"jitter {seed}")
+    uuid.uuid4 = lambda: uuid.UUID(int=ids.getrandbits(128), version=4)
+    try:
+        yield
+    finally:
+        uuid.uuid4 = uuid4
+        random.setstate(state)
