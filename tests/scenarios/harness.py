@@ -29,7 +29,7 @@ from turnkeeper.core.cursor import NewMessage
 from turnkeeper.core.draft import Act
 from turnkeeper.core.values import Claim, Entry, Json, Message
 from turnkeeper.core.words import Kind, Mode
-from turnkeeper.ports import Pause, Turn
+from turnkeeper.ports import Observer, Pause, Turn
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.requests import Sent
@@ -87,8 +87,8 @@ class Gate:
 class PointedJournal(SqlJournal):
     """A journal with a point before and after each act."""
 
-    def __init__(self, gate: Gate, hook: Hook) -> None:
-        super().__init__(gate, WORKSPACE)
+    def __init__(self, gate: Gate, hook: Hook, observer: Observer) -> None:
+        super().__init__(gate, WORKSPACE, observer)
         self._gate = gate
         self._hook = hook
 
@@ -158,17 +158,25 @@ async def echo(turn: Turn) -> Json:
     return [message.content for message in turn.prompts]
 
 
+class DeafHints(PollingHints):
+    """Hints that hear of nothing that other processes write."""
+
+    async def run(self) -> None:
+        """See `ports.Hints`."""
+        await asyncio.Event().wait()
+
+
 class Life:
     """One life of one process. `hooks` are called at each point, as is the death that was set to one."""
 
-    def __init__(self, gate: Gate, script: Script, options: RunnerOptions, *, two_step: bool) -> None:
+    def __init__(self, gate: Gate, script: Script, options: RunnerOptions, *, two_step: bool, is_deaf: bool) -> None:
         self.hooks: list[Hook] = []
         self.died = asyncio.Event()
         self.observer = Counting()
         self.handler = Scripted(script)
         self._gate = gate
         self._dies_at = ""
-        self.journal = PointedJournal(gate, self._at)
+        self.journal = PointedJournal(gate, self._at, self.observer)
         self.claims = PointedClaims(gate, WORKSPACE, deadline_seconds=CALL_SECONDS)
         self.claims.hook = self._at
         taking = TwoStepTaking(self.journal, self.claims, CLOCK) if two_step else SqlTaking(self.journal, self.claims)
@@ -176,7 +184,7 @@ class Life:
             workspace=WORKSPACE,
             journal=self.journal,
             taking=taking,
-            hints=PollingHints(self.journal, CLOCK),
+            hints=(DeafHints if is_deaf else PollingHints)(self.journal, CLOCK),
             clock=CLOCK,
             handler=self.handler,
             observer=self.observer,
@@ -246,11 +254,23 @@ class World:
         """Which database it is."""
         return self.books.database.dialect
 
-    async def start(self, script: Script = echo, *, two_step: bool = False, url: str = "", **options: object) -> Life:
-        """Begin a life; options of the runner may be given by name. url: another way to the same database."""
+    async def start(
+        self,
+        script: Script = echo,
+        *,
+        two_step: bool = False,
+        is_deaf: bool = False,
+        url: str = "",
+        **options: object,
+    ) -> Life:
+        """Begin a life; options of the runner may be given by name.
+
+        two_step: claims as if they were in another store. is_deaf: hears of no news from others. url: another way to
+        the same database.
+        """
         given = {"claim_ttl_seconds": TTL, "sweep_interval_seconds": SWEEP_SECONDS, "cancel_grace_seconds": 1.0}
         named = RunnerOptions(runner=f"life-{len(self.lives)}", **(given | options))  # type: ignore[arg-type] # by name
-        life = Life(Gate(open_database(url or self.url)), script, named, two_step=two_step)
+        life = Life(Gate(open_database(url or self.url)), script, named, two_step=two_step, is_deaf=is_deaf)
         self.lives.append(life)
         await life.runner.start()
         return life

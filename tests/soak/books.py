@@ -28,6 +28,10 @@ class Books(SqlReads):
         held = SqlClaims(self._database, WORKSPACE, deadline_seconds=30.0)
         return {record.session: record.runner for record in await held.sessions()}
 
+    async def end_session(self, session: str) -> None:
+        """Remove a session, as a peer does that takes its runner for dead."""
+        await SqlClaims(self._database, WORKSPACE, deadline_seconds=30.0).close_session(session)
+
     async def sessions_of(self, pid: int) -> list[str]:
         """Return the sessions of a process; it may have lost one and opened another."""
         return [session for session, runner in (await self.runners()).items() if runner.endswith(f"-{pid}")]

@@ -1,4 +1,4 @@
-"""What is done to the runners: kills and freezes at random, and three ends that each try one guard alone."""
+"""What is done to the runners: kills and freezes at random, and some ends that each try one guard alone."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ SELDOM = ("--recover-interval", "3600")
 HELD_THREADS = 6
 HELD_SECONDS = 30.0
 """How long the first attempt of a turn lasts that a fault must meet in its midst."""
+
+AGAIN_SECONDS = 4.0
+"""And the second, where the first one's writer is to come back amid it."""
 
 LOCKED_SECONDS = 0.3
 """How long the journal is locked before a freeze: the holder writes some events a second, and they wait then."""
@@ -88,20 +91,25 @@ class Faults:
         """Freeze a runner while its writes wait for a lock, until others have its threads: the fence's hole."""
         holder, *_ = self.processes
         await self.revive()
-        thread_ids, session = await self._hold(holder, name)
+        thread_ids, session = await self._hold(holder, name, again_seconds=AGAIN_SECONDS)
         async with locked(self.url, thread_ids):
             await pause(LOCKED_SECONDS)
             self.done["freezes"] += 1
             holder.freeze()
 
-        async def have_moved() -> bool:
-            threads = [await self.books.thread(thread_id) for thread_id in thread_ids]
-            return all(thread is not None and thread.session != session for thread in threads)
-
         try:
-            await until(have_moved, "others took the frozen one's threads over", seconds=60.0)
+            await self._moved(thread_ids, session)
         finally:
             holder.thaw()
+
+    async def bury_alive(self, name: str) -> None:
+        """Declare a runner dead that is alive and writing: it hears of it later than its successors do."""
+        holder, *_ = self.processes
+        await self.revive()
+        thread_ids, session = await self._hold(holder, name, again_seconds=AGAIN_SECONDS)
+        self.done["wrong notices"] += 1
+        await self.books.end_session(session)
+        await self._moved(thread_ids, session)
 
     async def kill_with_one_waiting(self, name: str) -> None:
         """Kill a runner whose threads another was refused, and start nobody: the look's hole."""
@@ -136,13 +144,13 @@ class Faults:
         third.start(*SELDOM)
         await third.ready()
 
-    async def _hold(self, holder: RunnerProcess, name: str) -> tuple[list[str], str]:
+    async def _hold(self, holder: RunnerProcess, name: str, again_seconds: float = 0.0) -> tuple[list[str], str]:
         """Have a runner in the midst of some turns; return their threads and its session.
 
         Another's backlog may have taken a few.
         """
         thread_ids = [f"{name}-{number}" for number in range(HELD_THREADS)]
-        holds = {"hold_seconds": HELD_SECONDS}
+        holds = {"hold_seconds": HELD_SECONDS, "again_seconds": again_seconds}
         sending = (self.clients.send(holder, thread_id, f"{thread_id}-holds", holds) for thread_id in thread_ids)
         await asyncio.gather(*sending)
 
@@ -156,6 +164,13 @@ class Faults:
         found = await until(held, f"{holder.name} runs turns of {name}")
         assert found is not None
         return found
+
+    async def _moved(self, thread_ids: list[str], session: str) -> None:
+        async def have_moved() -> bool:
+            threads = [await self.books.thread(thread_id) for thread_id in thread_ids]
+            return all(thread is not None and thread.session != session for thread in threads)
+
+        await until(have_moved, "others took its threads over", seconds=60.0)
 
     async def _gone(self, pids: list[int]) -> None:
         """Wait until no session exists but those of living processes and of these."""

@@ -1,8 +1,8 @@
 """Real conversations through three runners that share one journal and are killed at random: `make soak`.
 
 It replays conversations between two people against `turnkeeper run` processes on one SQLite file, then on one
-PostgreSQL. Every two seconds a process is killed or frozen past its session's end; at the end come three faults that
-each try one guard alone. Nobody looks after it: then nothing may be owed, and the journal is checked.
+PostgreSQL. Every two seconds a process is killed or frozen past its session's end; at the end come faults that each
+try one guard alone. Nobody looks after it: then nothing may be owed, and the journal is checked.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ async def soak(plan: Plan, url: str, folder: Path) -> Outcome:
             await stage.check("replay")
             for name, end in (
                 ("frozen-writer", faults.freeze_a_writer),
+                ("buried-alive", faults.bury_alive),
                 ("one-waits", faults.kill_with_one_waiting),
                 ("all-die", faults.kill_all_alone),
             ):

@@ -16,6 +16,7 @@ from typing import Any
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 0.5
 PARTS = 4
+PARTS_PER_SECOND = 10
 """Events of a turn, so that a write is often on its way when a runner is frozen."""
 
 _unread = b""
@@ -75,14 +76,15 @@ def main() -> None:
     folder = Path(os.environ["SOAK_EFFECTS"])
     turn = hear_of("turn")
     seconds = random.Random(turn["run"]).uniform(SHORTEST_SECONDS, LONGEST_SECONDS)
-    asked = [prompt["content"]["hold_seconds"] for prompt in turn["prompts"] if isinstance(prompt["content"], dict)]
-    holds = asked if turn["attempt"] == 1 else []  # held for a fault, which the first attempt has met
+    # Held for a fault, which the first attempt has met; the second may have to last until that one is back.
+    name = {1: "hold_seconds", 2: "again_seconds"}.get(turn["attempt"], "")
+    holds = [prompt["content"].get(name, 0) for prompt in turn["prompts"] if isinstance(prompt["content"], dict)]
     say(type="step?", name="effect")
     if hear_of("step")["state"] == "do":
         say(type="step", name="effect", value=have_effect(turn, folder))
         hear_of("step")
     heard = [prompt["seq"] for prompt in turn["prompts"]]
-    parts = PARTS + int(20 * sum(holds))
+    parts = PARTS + int(PARTS_PER_SECOND * sum(holds))
     for part in range(parts):
         say(type="event", event={"part": part})
         take_time((seconds + sum(holds)) / parts)
