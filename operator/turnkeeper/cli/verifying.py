@@ -70,7 +70,7 @@ def _tell(findings: Findings, seconds: float, *, at_rest: bool, is_json: bool) -
         say(f"… and {told - len(findings.kept):,} more")
     numbers = ", ".join(f"{number:,} {name}" for name, number in checked.items())
     named = ", ".join(f"{name} {number:,}" for name, number in sorted(findings.counted.items()))
-    verdict = f"{told:,} breaches ({named})" if told else "nothing is breached"
+    verdict = f"{told:,} {'breach' if told == 1 else 'breaches'} ({named})" if told else "nothing is breached"
     say(f"checked {moment}: {numbers} in {seconds:.1f} s: {verdict}")
 
 
