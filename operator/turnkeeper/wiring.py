@@ -153,7 +153,8 @@ def verify(settings: Settings, workspace: str | None, *, at_rest: bool) -> Findi
         finally:
             await database.aclose()
 
-    return asyncio.run(check())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop_runner:
+        return loop_runner.run(check())
 
 
 def _connector(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.cli.conftest import Command
-from tests.verify.journals import make, plant
+from tests.verify.journals import make, plant, run
 from turnkeeper.cli.exits import ExitCode
 
 LOST = "DELETE FROM entries WHERE thread_key = {t} AND seq = 3"
@@ -23,7 +22,7 @@ def journal_of(url: str) -> str:
 
 def test_a_clean_journal_ends_with_zero(cli: Command, database_url: str) -> None:
     """With what was checked, as a sentence and as JSON."""
-    asyncio.run(make(database_url, is_busy=False))
+    run(make(database_url, is_busy=False))
     ended = cli("verify", "--journal", journal_of(database_url), "--at-rest", on_terminal=True)
     assert ended.out.startswith("checked at rest: 2 threads, 35 entries, 9 messages, 10 runs in ")
     assert (ended.code, ended.out.endswith(" s: nothing is breached\n"), ended.err) == (0, True, "")
@@ -36,8 +35,8 @@ def test_a_clean_journal_ends_with_zero(cli: Command, database_url: str) -> None
 
 def test_a_breach_ends_with_one(cli: Command, database_url: str) -> None:
     """Each on a line with its name, thread and seq, and the sum of them."""
-    asyncio.run(make(database_url))
-    asyncio.run(plant(database_url, [LOST]))
+    run(make(database_url))
+    run(plant(database_url, [LOST]))
     ended = cli("verify", "--journal", journal_of(database_url), on_terminal=True)
     first, last = ended.out.splitlines()
     assert first == "GapFree: 'w'/'t' at 4: comes right after 2"
@@ -51,7 +50,7 @@ def test_a_breach_ends_with_one(cli: Command, database_url: str) -> None:
 
 def test_at_rest_asks_for_more(cli: Command, sqlite_url: str) -> None:
     """What is owed is fine while live, and a breach at rest."""
-    asyncio.run(make(sqlite_url))
+    run(make(sqlite_url))
     assert cli("verify", "--journal", journal_of(sqlite_url), "--live").code == ExitCode.OK
     ended = cli("verify", "--journal", journal_of(sqlite_url), "--at-rest", on_terminal=True)
     assert ended.code == ExitCode.FAILED
@@ -60,7 +59,7 @@ def test_at_rest_asks_for_more(cli: Command, sqlite_url: str) -> None:
 
 def test_the_settings_say_which_journal(cli: Command, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for `run`: the environment, where no flag is given."""
-    asyncio.run(make(sqlite_url))
+    run(make(sqlite_url))
     monkeypatch.setenv("TURNKEEPER_JOURNAL__SQLITE__PATH", journal_of(sqlite_url))
     assert cli("verify").code == ExitCode.OK
 
@@ -84,7 +83,7 @@ def test_a_password_is_not_repeated(cli: Command) -> None:
 )
 def test_what_can_not_be_meant_ends_with_two(cli: Command, sqlite_url: str, options: tuple[str, ...]) -> None:
     """An unknown workspace, a word too many, another kind of database."""
-    asyncio.run(make(sqlite_url))
+    run(make(sqlite_url))
     assert cli("verify", "--journal", journal_of(sqlite_url), *options).code == ExitCode.USAGE
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, make_url, select
 
@@ -19,6 +21,8 @@ from turnkeeper.core.questions import answer
 from turnkeeper.core.values import Fence
 from turnkeeper.core.words import Mode, Outcome, Resolution
 from turnkeeper.ports import Journal
+
+T = TypeVar("T")
 
 WORKSPACE = "w"
 
@@ -113,3 +117,9 @@ async def check(url: str, workspace: str | None = None, *, at_rest: bool = False
 def told(findings: Findings) -> set[tuple[str, str, int | None]]:
     """Return each breach's invariant, thread and seq."""
     return {(breach.invariant.value, breach.thread_id, breach.seq) for breach in findings.kept}
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine from a test that is none, and leave the tests' own loop alone."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(work)

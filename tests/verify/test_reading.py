@@ -16,7 +16,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
 
 from tests.contract.play import begin, emit, finish, send
-from tests.verify.journals import check, make, plant, told
+from tests.verify.journals import check, make, plant, run, told
 from turnkeeper.adapters import sql_audit, sql_entries
 from turnkeeper.adapters.sql_audit import SqlAudit
 from turnkeeper.adapters.sql_database import Transaction
@@ -157,7 +157,7 @@ async def test_a_long_thread_is_of_one_moment(database_url: str, monkeypatch: py
                 done.append(True)
                 with ThreadPoolExecutor(1) as thread:
                     lost = plant(database_url, ["DELETE FROM entries WHERE thread_key = {t} AND seq = 12"])
-                    thread.submit(asyncio.run, lost).result()
+                    thread.submit(run, lost).result()
 
     monkeypatch.setattr(EntryReader, "pages", meddle)
     assert told(await check(database_url, "w")) & {("GapFree", "t", 13)} == set()
@@ -216,7 +216,7 @@ async def test_nothing_can_be_written(database_url: str) -> None:
 def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
     """A wrong path is told, not turned into an empty journal."""
     with pytest.raises(UnavailableError, match="there is no journal at"):
-        asyncio.run(check(f"sqlite:///{tmp_path / 'none.db'}"))
+        run(check(f"sqlite:///{tmp_path / 'none.db'}"))
     assert list(tmp_path.iterdir()) == []
 
 
