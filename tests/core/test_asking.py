@@ -244,3 +244,11 @@ def test_a_parked_turn_is_resolved_once(action: ParkedAction) -> None:
         lost = Unparked(IDLE) if action is stands else AlreadyUnparked(resolved)
         assert act.decide(replace(seen, repeated=True)) == (lost, None)
     assert resolve_parked("t", 4, action, NOW).decide(Seen(thread=IDLE)) == (NoSuchParked(), None)
+
+
+def test_a_stop_leaves_nothing_asked_of_the_turn_that_it_ends() -> None:
+    """The answer had asked for the turn to go on; with the turn gone nothing is owed."""
+    thread = replace(PAUSED, open_questions=0, last_seq=6, asked=6, owed_since_ms=1)
+    _, change = stop("t", "old", NOW).decide(Seen(thread=thread, run=replace(RUN, outcome=Outcome.PAUSED)))
+    assert change is not None
+    assert (change.thread.taken, change.thread.is_owed) == (6, False)

@@ -257,3 +257,10 @@ def test_a_pause_between_attempts_forgets_the_deaths_before_it() -> None:
     assert change.thread.turn == TurnState(turn_id="old", leg=1)
     assert isinstance(change.questions[0], Question)
     assert PROMPT not in change.messages
+
+
+def test_a_reason_is_made_safe_before_it_is_kept() -> None:
+    """No text of a handler's error may keep a run from ending: not a NUL, not half a character."""
+    _, change = ended(SEEN_RUNNING, Ending(outcome=Outcome.FAILED, reason="a\x00b\ud83d\n"))
+    assert [run.reason for run in change.runs] == ["a\N{REPLACEMENT CHARACTER}b?\n"]
+    assert change.entries[0].body["reason"] == change.runs[0].reason

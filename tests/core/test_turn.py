@@ -24,11 +24,9 @@ from tests.core.states import (
     WILLING,
     message,
 )
-from turnkeeper.core.claim import Busy, SessionGone
 from turnkeeper.core.draft import Change, Seen
-from turnkeeper.core.taking import Taker, take, take_again
-from turnkeeper.core.turn import Later, NeedsApart, NothingOwed, Start, Started, StartVerdict, Superseded, start
-from turnkeeper.core.values import Claim, Entry, Fence, Message, OpenRun, Run, Thread, TurnState
+from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict, Superseded, start
+from turnkeeper.core.values import Entry, Fence, Message, OpenRun, Run, Thread, TurnState
 from turnkeeper.core.words import Fate, Kind, Mode, Outcome
 
 
@@ -252,49 +250,39 @@ def test_a_turn_goes_on_with_the_reply_and_what_steers(name: str) -> None:
     assert started.questions == (QUESTION,)
 
 
-BACKED = frozenset({"mine", "theirs"})
-STANDING = Claim(session="theirs", token=2, nonce="n")
+def test_another_retry_may_wait_behind_the_one_that_is_taken() -> None:
+    """Only the oldest is seen, so `taken` does not pass it while more was asked for."""
+    seen = retrying()
+    assert seen.thread is not None
+    seen = replace(seen, thread=replace(seen.thread, asked=11))
+    _, change = begun(seen)
+    assert (change.thread.asked, change.thread.taken) == (11, 8)
 
-TAKES: dict[str, tuple[Seen, str, Claim | None]] = {
-    "free and owed": (replace(SEEN_OWED, sessions=BACKED), "Started", Claim(session="mine", token=3, nonce="n1")),
-    "held": (replace(SEEN_RUNNING, sessions=BACKED, claim=STANDING), "Busy", None),
-    "its holder is gone": (
-        replace(SEEN_RUNNING, sessions=frozenset({"mine"}), claim=STANDING),
-        "Started",
-        Claim(session="mine", token=3, nonce="n1"),
-    ),
-    "I am gone": (replace(SEEN_OWED, sessions=frozenset({"theirs"})), "SessionGone", None),
-    "nothing owed": (Seen(thread=IDLE, sessions=BACKED), "NothingOwed", None),
-    "paused": (Seen(thread=PAUSED, sessions=BACKED), "NothingOwed", None),
-    "no such thread": (Seen(sessions=BACKED), "NothingOwed", None),
-    "to be tried later": (
-        replace(with_turn(charged=1), sessions=frozenset({"mine"}), claim=STANDING),
-        "Later",
+
+def test_what_was_asked_and_does_not_wait_any_more_is_owed_no_longer() -> None:
+    """For example an answer to a turn that was stopped: no run is begun, and nobody comes again."""
+    found, change = try_start(Seen(thread=replace(OWED, last_seq=4, asked=4)))
+    assert found == NothingOwed()
+    assert change is not None
+    assert (change.thread.taken, change.thread.is_owed, change.thread.owed_since_ms, change.entries) == (
+        4,
+        False,
         None,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", TAKES)
-def test_a_take_claims_exactly_where_it_starts(name: str) -> None:
-    """No run, no claim: a dead holder's stays as it was found."""
-    seen, verdict, standing = TAKES[name]
-    found, change = take("t", Taker("mine", "n1"), replace(HOW, max_attempts=3)).decide(seen)
-    assert type(found).__name__ == verdict
-    assert isinstance(found, Busy | SessionGone | NothingOwed) is (change is None)
-    assert (change.claim if change is not None and change.claim_changes else None) == standing
-
-
-def test_a_take_again_that_starts_nothing_gives_the_claim_back() -> None:
-    """Whatever the reason, but never a claim that the row no longer knows as its own."""
-    own = replace(IDLE, token=3, session="mine")
-    assert take_again("t", FENCE, HOW).decide(Seen(thread=own)) == (
-        NothingOwed(),
-        Change(thread=own, claim_changes=True),
+        (),
     )
-    suspect = replace(OWED, token=3, session="mine", turn=replace(TURN, crowd_deaths=2))
-    found, change = take_again("t", FENCE, HOW).decide(Seen(thread=suspect))
-    assert (found, change) == (NeedsApart(), Change(thread=suspect, claim_changes=True))
-    assert take_again("t", Fence(1, "mine"), HOW).decide(Seen(thread=own)) == (Superseded(3), None)
-    later = replace(suspect, turn=replace(TURN, charged=2))
-    assert take_again("t", FENCE, replace(HOW, max_attempts=3)).decide(Seen(thread=later))[0] == Later(2)
+
+
+def test_the_next_attempt_has_the_prompts_of_the_first() -> None:
+    """What came since is steering, not a prompt; a note and a stop are neither."""
+    seen = replace(SEEN_RUNNING, pending=(message(3),))
+    started, _ = begun(replace(seen, thread=replace(RUNNING, last_seq=3, asked=3)))
+    assert [prompt.seq for prompt in started.prompts] == [1]
+    assert (started.turn.turn_id, started.run.attempt) == ("old", 2)
+
+
+def test_a_death_apart_is_the_turns_own_whatever_else_its_session_left() -> None:
+    """Nothing else ran there, so the count of the session's other deaths says nothing."""
+    assert RUNNING.run is not None
+    apart = replace(RUNNING, run=replace(RUNNING.run, apart=True))
+    started, _ = begun(replace(SEEN_RUNNING, thread=apart, died_with=3), WILLING)
+    assert (started.turn.charged, started.turn.crowd_deaths) == (1, 0)
