@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from tests.invariants import ThreadDump, breaches, cursors_forward
 from tests.sim.process import Life, Stores
+from tests.sim.workload import Used
 from turnkeeper.adapters.memory import MemoryStore, ThreadStore
 from turnkeeper.core.claim import SessionRecord
 from turnkeeper.core.values import Claim
@@ -70,8 +71,9 @@ class _Claims(dict[str, Claim]):
 class Checks:
     """Looks at the whole world, now and then and at rest."""
 
-    def __init__(self, stores: Stores, watching: Watching) -> None:
+    def __init__(self, stores: Stores, watching: Watching, used: Mapping[str, Used]) -> None:
         self._stores = stores
+        self._used = used
         self._watching = watching
         self._before: dict[str, ThreadDump] = {}
 
@@ -84,8 +86,17 @@ class Checks:
             if before is not None:
                 found += cursors_forward(before, dump)
             found += _attempts_counted(dump)
+            found += self._taken_is_used(dump)
             self._before[dump.row.thread_id] = dump
         return found
+
+    def _taken_is_used(self, dump: ThreadDump) -> list[str]:
+        """A message counts as steered only where the handler was given it, and said so unless it returned."""
+        return [
+            f"TakenIsUsed: {dump.row.thread_id} at {message.seq}: steered into {message.run_id[:6]}, which used it not"
+            for message in dump.messages
+            if message.fate is Fate.STEERED and message.seq > self._used.get(message.run_id, Used()).seq
+        ]
 
     def at_rest(self, accepted: Mapping[str, str]) -> list[str]:
         """Return what is wrong once everybody has come to rest."""

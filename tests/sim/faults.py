@@ -9,6 +9,9 @@ from enum import StrEnum
 FAULTS_SECONDS = 24.0
 """Over how long faults come: eight of the simulation's claim_ttls, after which all must come to rest."""
 
+ASKING_SECONDS = 18.0
+"""How long people ask: less, since a thread that is asked again is taken again, and hides what was left in it."""
+
 
 class Harm(StrEnum):
     """What happens, to which process or thread."""
@@ -70,5 +73,5 @@ def _draw(rng: random.Random, harm: Harm, processes: int) -> Fault:
         Harm.ALL_GONE: rng.uniform(0.1, 6.0),
     }.get(harm, rng.uniform(0.1, 4.0))
     share = rng.choice((0.05, 0.3, 0.7, 1.0)) if harm in WINDOWS else float(rng.random() < 0.5)
-    at = round(rng.uniform(0.2, FAULTS_SECONDS - 8.0), 3)
+    at = round(rng.uniform(0.2, FAULTS_SECONDS - min(abs(seconds), 8.0)), 3)
     return Fault(at=at, harm=harm, target=rng.randrange(processes), seconds=round(seconds, 3), share=share)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tests.sim.checks import Checks, Watching, watched_stores
-from tests.sim.faults import FAULTS_SECONDS, WINDOWS, Fault, Harm, plan
+from tests.sim.faults import ASKING_SECONDS, FAULTS_SECONDS, WINDOWS, Fault, Harm, plan
 from tests.sim.process import SWEEP_SECONDS, TTL_SECONDS, Life, Machine, Setting, machines
 from tests.sim.virtual import VirtualLoop, now, pause, seeded
 from tests.sim.wires import Line
-from tests.sim.workload import Acting, People
+from tests.sim.workload import Acting, People, Used
 
 CHECK_SECONDS = 3.0
 """Between two looks at the invariants while faults go on. Arbitrary: cheap, and no breach ever goes away by itself."""
@@ -55,6 +55,7 @@ class Simulation:
         self.is_over = False
         self.lines: list[str] = []
         self.deaths = 0
+        self.used: dict[str, Used] = {}
         self._rng = random.Random(f"lives {seed}")
         self._wire_rng = random.Random(f"wires {seed}")
         self._act_rng = random.Random(f"handlers {seed}")
@@ -65,7 +66,7 @@ class Simulation:
         self.journal = self._stores.journal
         self._machines = machines(random.Random(f"machines {seed}"), setting.processes)
         self._births = [0] * setting.processes
-        self.people = People(self, random.Random(f"people {seed}"), setting.threads, FAULTS_SECONDS)
+        self.people = People(self, random.Random(f"people {seed}"), setting.threads, ASKING_SECONDS)
 
     def say(self, who: str, what: str) -> None:
         """Write a line of the log."""
@@ -78,7 +79,7 @@ class Simulation:
     async def run(self) -> tuple[list[str], float]:
         """Run to the end; return the breaches and how long it took to come to rest."""
         loop = asyncio.get_running_loop()
-        checks = Checks(self._stores, self._watching)
+        checks = Checks(self._stores, self._watching, self.used)
         keeping = [loop.create_task(self._keep(machine)) for machine in self._machines]
         senders = [loop.create_task(self.people.send_all(f"s{number}")) for number in range(SENDERS)]
         others = [loop.create_task(self.people.meddle()), loop.create_task(self._harm_all())]
@@ -212,14 +213,14 @@ def simulate(seed: int, faults: Sequence[Fault] | None = None, setting: Setting 
     chosen, harms = setting or setting_of(seed), tuple(faults_of(seed) if faults is None else faults)
     logging.disable(logging.CRITICAL)
     loop = VirtualLoop()
-    complaints: list[str] = []
-    loop.set_exception_handler(lambda _, context: complaints.append(str(context.get("message"))))
+    loop.set_exception_handler(lambda *_: None)  # the loop keeps what nobody foresaw
     try:
         with seeded(seed):
             simulation = Simulation(seed, chosen, harms)
             found, seconds = loop.run_until_complete(simulation.run())
             simulation.is_over = True
             loop.end()
+            found += [f"Unforeseen: {error}" for error in loop.errors]
     finally:
         logging.disable(logging.NOTSET)
         gc.collect(0)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeAlias
 
+from turnkeeper.errors import TurnkeeperError
+
 _Work: TypeAlias = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
 
 KEPT_MAX = 4_000
@@ -58,6 +60,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now = 0.0
         self._numbers = count(1)
         self._kept: list[asyncio.Task[Any]] = []
+        self.errors: list[str] = []  # what ended a task and nobody foresaw
         super().__init__(_Jump(self._move))
         self.set_task_factory(self._make)
 
@@ -80,8 +83,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         task = OrderedTask(next(self._numbers), coro, loop, context)
         self._kept.append(task)  # a task that waits for ever is held by nobody else, and must not be collected
         if len(self._kept) > KEPT_MAX:
-            self._kept = [kept for kept in self._kept if not kept.done()]
+            self._let_go()
         return task
+
+    def _let_go(self) -> None:
+        for task in self._kept:
+            error = task.exception() if task.done() and not task.cancelled() else None
+            if error is not None and not isinstance(error, TurnkeeperError):
+                self.errors.append(f"{type(error).__name__}: {error}")
+        self._kept = [task for task in self._kept if not task.done()]
 
     def end(self) -> None:
         """Cancel what is left, and what that leaves, and close."""
@@ -89,6 +99,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             for task in left:
                 task.cancel()
             self.run_until_complete(asyncio.wait(left))
+        self._let_go()
         self.close()
 
 

@@ -27,6 +27,10 @@ T = TypeVar("T")
 LATENCY_SECONDS = 0.004
 """Mean of a call's way there, and of its way back. Arbitrary: a database on the same network."""
 
+HELD_UP_SHARE = 0.02
+HELD_UP_SECONDS = 0.3
+"""Now and then a call is held up, for as long as some short turns take: so others come between any two calls."""
+
 GIVEN_UP_SECONDS = 0.5
 """An adapter's own deadline: a sixth of the simulation's claim_ttl, under the third that the ports ask for."""
 
@@ -109,6 +113,8 @@ class Line:
             return self._rng.uniform(GIVEN_UP_SECONDS, LATE_SECONDS)
         if harm is Harm.SLOW:
             return self._rng.uniform(0.0, SLOW_SECONDS)
+        if self._rng.random() < HELD_UP_SHARE:
+            return self._rng.uniform(0.0, HELD_UP_SECONDS)
         return min(self._rng.expovariate(1 / LATENCY_SECONDS), 10 * LATENCY_SECONDS)
 
     def _harm(self, *, late: bool) -> Harm | None:

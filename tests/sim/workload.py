@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tests.sim.process import Life
@@ -40,12 +41,27 @@ class Place(Protocol):
 
     journal: MemoryStore
     is_calm: bool
+    used: dict[str, Used]
 
     def say(self, who: str, what: str) -> None:
         """Write a line."""
 
     def up(self) -> list[Life]:
         """Return the lives that a request could be sent to."""
+
+
+@dataclass
+class Used:
+    """What one run's handler has seen of its steering: the newest handed out, the newest said to be used."""
+
+    handed_out: int = 0
+    said: int = 0
+    has_returned: bool = False
+
+    @property
+    def seq(self) -> int:
+        """Up to where its messages may count as consumed."""
+        return self.handed_out if self.has_returned else self.said
 
 
 class Acting:
@@ -63,7 +79,10 @@ class Acting:
             deed = message.content
         if turn.questions and deed["do"] in {"pause", "approve"}:
             return "went on"
-        return await self._act(turn, str(deed["do"]), float(deed.get("seconds", 0.0)))
+        used = self._place.used.setdefault(turn.run_id, Used())
+        answer = await self._act(turn, str(deed["do"]), float(deed.get("seconds", 0.0)))
+        used.has_returned = True
+        return answer
 
     async def _act(self, turn: Turn, do: str, seconds: float) -> Json | Pause:
         clock = self._life.clock
@@ -102,7 +121,10 @@ class Acting:
         until = now() + seconds
         while now() < until and not self._place.is_calm:
             for message in turn.steering():
+                used = self._place.used[turn.run_id]
+                used.handed_out = message.seq
                 if self._rng.random() < 0.5:
+                    used.said = message.seq
                     turn.use(message)
             await self._life.clock.sleep(0.2)
         if self._rng.random() < 0.3:
