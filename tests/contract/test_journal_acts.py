@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from tests.contract.play import asking, begin, emit, expect, finish, how, send, try_start
+from tests.contract.play import asking, begin, emit, expect, finish, send, try_start
 from tests.contract.stores import Store
 from tests.invariants import breaches, dump_of
 from turnkeeper.core.cursor import Accepted, Clash, Known
+from turnkeeper.core.draft import Act, Change, Seen
 from turnkeeper.core.ending import (
     AlreadyEnded,
     Ended,
@@ -25,8 +26,8 @@ from turnkeeper.core.ending import (
 from turnkeeper.core.parking import AlreadyUnparked, NoSuchParked, ParkedAction, Unparked, resolve_parked
 from turnkeeper.core.questions import AlreadyResolved, Answered, NoSuchQuestion, answer
 from turnkeeper.core.stopping import NoSuchRun, StopRecorded, stop
-from turnkeeper.core.turn import NothingOwed, Started, Superseded, start
-from turnkeeper.core.values import Fence
+from turnkeeper.core.turn import NothingOwed, Started, Superseded
+from turnkeeper.core.values import Fence, Message
 from turnkeeper.core.words import Fate, Kind, Mode, Outcome, Resolution
 from turnkeeper.ports import Journal
 
@@ -169,7 +170,7 @@ async def test_a_parked_turn_is_retried_or_dropped_once(journal: Journal) -> Non
     parked = await try_start(journal, "t", "r2", Fence(2, "s2"), max_attempts=1)
     assert parked == NothingOwed(parked=1)
     (turn,) = await journal.parked("t")
-    assert expect(await journal.message("t", "m1"), object).fate is Fate.PARKED  # type: ignore[attr-defined]
+    assert expect(await journal.message("t", "m1"), Message).fate is Fate.PARKED
     verdicts = await asyncio.gather(
         *(journal.transact(resolve_parked("t", turn.seq, ParkedAction.RETRY, 1)) for _ in range(3))
     )
@@ -255,8 +256,11 @@ async def test_a_cancelled_act_that_is_repeated_is_done_once(store: Store, seed:
 async def test_an_act_whose_decision_fails_leaves_nothing_and_others_unharmed(journal: Journal) -> None:
     """A defect in one act costs that act alone: those that shared its transaction are done, its thread goes on."""
     await send(journal, "bad")
-    broken = start("bad", Fence(1, "s1"), how(), holder_gone=True)
-    broken = type(broken)(broken.name, "bad", lambda _seen: 1 // 0, broken.needs)  # type: ignore[arg-type,return-value]
+
+    def fail(_: Seen) -> tuple[object, Change | None]:
+        raise ZeroDivisionError
+
+    broken: Act[object] = Act("start", "bad", fail)
     acts = [journal.transact(broken), *(send(journal, f"t{number}") for number in range(5))]
     verdicts = await asyncio.gather(*acts, return_exceptions=True)
     assert isinstance(verdicts[0], ZeroDivisionError)
@@ -275,8 +279,8 @@ async def test_used_steering_is_consumed_and_the_rest_starts_the_next_turn(journ
     assert expect(ended, Ended).thread.is_owed
     following = expect(await try_start(journal, "t", "r2", started.fence), Started)
     assert [message.message_id for message in following.prompts] == ["m4"]
-    receipts = [expect(await journal.message("t", f"m{number}"), object) for number in range(1, 6)]
-    fates = [(receipt.fate, receipt.run_id) for receipt in receipts]  # type: ignore[attr-defined]
+    receipts = [expect(await journal.message("t", f"m{number}"), Message) for number in range(1, 6)]
+    fates = [(receipt.fate, receipt.run_id) for receipt in receipts]
     steered, taken = (Fate.STEERED, "r1"), (Fate.STARTED, "r2")
     assert fates == [(Fate.STARTED, "r1"), steered, steered, taken, (Fate.PENDING, "")]
 

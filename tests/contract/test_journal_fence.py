@@ -18,7 +18,7 @@ from turnkeeper.core.ending import (
 )
 from turnkeeper.core.stopping import NoSuchRun, stop
 from turnkeeper.core.turn import NothingOwed, Started, Superseded
-from turnkeeper.core.values import Fence
+from turnkeeper.core.values import Fence, Thread
 from turnkeeper.core.words import Outcome
 from turnkeeper.ports import Journal
 
@@ -64,8 +64,7 @@ async def test_a_claim_on_an_older_view_does_not_start_a_paused_thread(store: St
     """Two steps: the thread was owed as the second process looked; it was paused when its claim was made."""
     first, second = await store.journal(), await store.journal()
     await send(first)
-    row = expect(await second.thread("t"), object)
-    assert row.is_owed  # type: ignore[attr-defined]
+    assert expect(await second.thread("t"), Thread).is_owed
     started = await begin(first)
     await finish(first, started, asking(started, "q1"))
     assert await try_start(second, "t", "r2", Fence(2, "s2")) == NothingOwed()

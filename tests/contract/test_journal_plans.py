@@ -81,10 +81,10 @@ async def busy_journal(store: SqlStore) -> tuple[SqlJournal, Database]:
 def scans(connection: Connection, statement: str, parameters: object) -> list[str]:
     """Return the steps of a statement's plan that read a whole table or a whole index."""
     if connection.dialect.name == "sqlite":
-        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)  # type: ignore[arg-type]
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)  # type: ignore[arg-type]  # as the driver had it
         steps = [str(row[3]) for row in plan]
         return [step for step in steps if re.match(r"SCAN (?!CONSTANT ROW|\(|first|anon)\w+", step)]
-    plan = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)  # type: ignore[arg-type]
+    plan = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)  # type: ignore[arg-type]  # as the driver had it
     return [str(row[0]).strip() for row in plan if "Seq Scan" in str(row[0])]
 
 

@@ -33,7 +33,7 @@ from turnkeeper.core.ending import (
     record_step,
 )
 from turnkeeper.core.turn import Superseded
-from turnkeeper.core.values import Entry, Fence, Message, Question, Step, TurnState
+from turnkeeper.core.values import Entry, Fence, Json, Message, Question, Step, TurnState
 from turnkeeper.core.words import Fate, Kind, Mode, Outcome, Resolution
 
 HELD = Fence(2, "theirs")
@@ -96,8 +96,8 @@ def test_a_step_is_recorded_once_and_found_again() -> None:
     record = record_step("t", "old", HELD, "s", 7, NOW)
     verdict, change = record.decide(SEEN_RUNNING)
     step = Step(turn_id="old", name="s", value=7)
-    body = {"name": "s", "value": 7}
-    entry = Entry(seq=3, kind=Kind.STEP, created_ms=NOW, run_id="old", token=2, body=body)  # type: ignore[arg-type]
+    body: dict[str, Json] = {"name": "s", "value": 7}
+    entry = Entry(seq=3, kind=Kind.STEP, created_ms=NOW, run_id="old", token=2, body=body)
     assert (verdict, change) == (
         Recorded(7, is_new=True),
         Change(thread=replace(RUNNING, last_seq=3), entries=(entry,), steps=(step,)),
@@ -112,7 +112,7 @@ def test_a_completed_run_leaves_a_thread_at_rest() -> None:
     """One terminal entry, the run's row, the cursor, and the claim given back: the whole of it."""
     verdict, change = ended(SEEN_RUNNING)
     thread = replace(RUNNING, last_seq=3, run=None, turn=None, owed_since_ms=None)
-    body = {"outcome": Outcome.COMPLETED, "reason": "", "used": [], "answer": "done"}
+    body: dict[str, Json] = {"outcome": Outcome.COMPLETED, "reason": "", "used": [], "answer": "done"}
     entry = Entry(seq=3, kind=Kind.RUN_ENDED, created_ms=NOW, run_id="old", token=2, body=body)
     run = replace(RUN, outcome=Outcome.COMPLETED, ended_seq=3, ended_ms=NOW)
     assert change == Change(thread=thread, entries=(entry,), runs=(run,), claim_changes=True)

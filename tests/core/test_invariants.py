@@ -45,7 +45,7 @@ def of(dump: ThreadDump, kind: Kind, nth: int = 0) -> Entry:
 
 def changed(dump: ThreadDump, entry: Entry, **body: object) -> ThreadDump:
     """Return the dump with another body in one entry."""
-    other = replace(entry, body={**entry.body, **body})  # type: ignore[dict-item]
+    other = replace(entry, body={**entry.body, **body})  # type: ignore[dict-item]  # a planted value
     return replace(dump, entries=[other if known.seq == entry.seq else known for known in dump.entries])
 
 
@@ -63,18 +63,19 @@ def once_more(dump: ThreadDump, entry: Entry) -> ThreadDump:
 
 def message(dump: ThreadDump, seq: int, **fields: object) -> ThreadDump:
     """Return the dump with another receipt for the message at a seq."""
-    messages = [replace(m, **fields) if m.seq == seq else m for m in dump.messages]  # type: ignore[arg-type]
+    messages = [replace(m, **fields) if m.seq == seq else m for m in dump.messages]  # type: ignore[arg-type]  # any field may be planted
     return replace(dump, messages=messages)
 
 
 def run(dump: ThreadDump, run_id: str, **fields: object) -> ThreadDump:
     """Return the dump with another row for a run."""
-    return replace(dump, runs=[replace(r, **fields) if r.run_id == run_id else r for r in dump.runs])  # type: ignore[arg-type]
+    runs = [replace(r, **fields) if r.run_id == run_id else r for r in dump.runs]  # type: ignore[arg-type]  # any field may be planted
+    return replace(dump, runs=runs)
 
 
 def row(dump: ThreadDump, **fields: object) -> ThreadDump:
     """Return the dump with another row."""
-    return replace(dump, row=replace(dump.row, **fields))  # type: ignore[arg-type]
+    return replace(dump, row=replace(dump.row, **fields))  # type: ignore[arg-type]  # any field may be planted
 
 
 QUESTION = Question(question_id="q", turn_id="r1", ask=Ask.FREE, text="?")

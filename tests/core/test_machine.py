@@ -56,7 +56,7 @@ class Core(RuleBasedStateMachine):
         self.world.open()
 
     @rule(thread_id=THREADS, sender=st.sampled_from("xy"), mode=st.sampled_from([*Mode, Mode.STEER]), lost=FLAG)
-    def accepts(self, thread_id: str, sender: str, mode: Mode, lost: bool) -> None:  # noqa: FBT001 - a draw
+    def accepts(self, thread_id: str, sender: str, mode: Mode, lost: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         new = NewMessage(message_id=self.world.name("m"), content="hello", sender=sender, mode=mode)
         act = accept(new, thread_id, self.world.made)
         assert isinstance(self.world.journal.run(act), Accepted)
@@ -66,7 +66,7 @@ class Core(RuleBasedStateMachine):
 
     @precondition(lambda self: self.sent)
     @rule(pick=PICK, is_other=FLAG)
-    def accepts_again(self, pick: int, is_other: bool) -> None:  # noqa: FBT001 - a draw
+    def accepts_again(self, pick: int, is_other: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         thread_id, new = self.sent[pick % len(self.sent)]
         again = NewMessage(message_id=new.message_id, content="other", sender=new.sender) if is_other else new
         verdict, change = self.world.journal.try_out(accept(again, thread_id, 0))
@@ -75,7 +75,7 @@ class Core(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.due())
     @rule(pick=PICK, thread=PICK, ripe=FLAG, apart=FLAG, lost=FLAG)
-    def takes(self, pick: int, thread: int, ripe: bool, apart: bool, lost: bool) -> None:  # noqa: FBT001 - draws
+    def takes(self, pick: int, thread: int, ripe: bool, apart: bool, lost: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         due = self.world.due()
         self.world.take(self.process(pick), due[thread % len(due)], ripe=ripe, apart=apart, lost=lost)
 
@@ -87,13 +87,13 @@ class Core(RuleBasedStateMachine):
 
     @precondition(lambda self: any(process.waits_to_start for process in self.world.processes.values()))
     @rule(pick=PICK, ripe=FLAG, apart=FLAG)
-    def starts(self, pick: int, ripe: bool, apart: bool) -> None:  # noqa: FBT001 - draws
+    def starts(self, pick: int, ripe: bool, apart: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         found = [(p, thread_id) for p in self.world.processes.values() for thread_id in p.waits_to_start]
         self.world.start(*found[pick % len(found)], ripe=ripe, apart=apart)
 
     @precondition(lambda self: self.has_runs)
     @rule(pick=PICK, lost=FLAG)
-    def appends(self, pick: int, lost: bool) -> None:  # noqa: FBT001 - a draw
+    def appends(self, pick: int, lost: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         self.world.append(*self.busy(pick), lost=lost)
 
     @precondition(lambda self: self.has_runs)
@@ -103,7 +103,7 @@ class Core(RuleBasedStateMachine):
 
     @precondition(lambda self: self.has_runs)
     @rule(pick=PICK, outcome=ENDINGS, used=st.integers(0, 40), count=st.integers(1, 2), keep=FLAG, lost=FLAG)
-    def ends(self, pick: int, outcome: Outcome, used: int, count: int, keep: bool, lost: bool) -> None:  # noqa: FBT001 - draws
+    def ends(self, pick: int, outcome: Outcome, used: int, count: int, keep: bool, lost: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         process, thread_id = self.busy(pick)
         asked = self.world.asked(thread_id, count) if outcome is Outcome.PAUSED else ()
         ending = Ending(outcome=outcome, answer="done", used_seq=used, questions=asked)
@@ -117,7 +117,7 @@ class Core(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.open_questions())
     @rule(pick=PICK, verdict=VERDICTS, lost=FLAG)
-    def answers(self, pick: int, verdict: Resolution, lost: bool) -> None:  # noqa: FBT001 - a draw
+    def answers(self, pick: int, verdict: Resolution, lost: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         found = self.world.open_questions()
         thread_id, question = found[pick % len(found)]
         act = answer(thread_id, question.question_id, verdict, None, 0)
@@ -127,7 +127,7 @@ class Core(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.journal.threads)
     @rule(thread_id=THREADS, pick=st.integers(0, 40), lost=FLAG)
-    def stops(self, thread_id: str, pick: int, lost: bool) -> None:  # noqa: FBT001 - a draw
+    def stops(self, thread_id: str, pick: int, lost: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         kept = self.world.journal.threads.get(thread_id)
         if kept is None or not kept.runs:
             return
@@ -139,7 +139,7 @@ class Core(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.parked())
     @rule(pick=PICK, action=st.sampled_from([ParkedAction.RETRY, *ParkedAction]), lost=FLAG)
-    def resolves_parked(self, pick: int, action: ParkedAction, lost: bool) -> None:  # noqa: FBT001 - a draw
+    def resolves_parked(self, pick: int, action: ParkedAction, lost: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
         found = self.world.parked()
         thread_id, seq = found[pick % len(found)]
         act = resolve_parked(thread_id, seq, action, 0)

@@ -26,7 +26,7 @@ from tests.core.states import (
 )
 from turnkeeper.core.draft import Change, Seen
 from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict, Superseded, start
-from turnkeeper.core.values import Entry, Fence, Message, OpenRun, Run, Thread, TurnState
+from turnkeeper.core.values import Entry, Fence, Json, Message, OpenRun, Run, Thread, TurnState
 from turnkeeper.core.words import Fate, Kind, Mode, Outcome
 
 
@@ -54,8 +54,8 @@ def test_an_owed_turn_is_opened_whole() -> None:
     )
     run = Run(run_id="new", turn_id="new", attempt=1, token=3, session="mine", started_seq=2, started_ms=NOW)
     taken = replace(message(1), fate=Fate.STARTED, turn_id="new", run_id="new")
-    body = {"turn_id": "new", "attempt": 1, "prompts": [1], "runner": "runner", "apart": False}
-    entry = Entry(seq=2, kind=Kind.RUN_STARTED, created_ms=NOW, run_id="new", token=3, body=body)  # type: ignore[arg-type]
+    body: dict[str, Json] = {"turn_id": "new", "attempt": 1, "prompts": [1], "runner": "runner", "apart": False}
+    entry = Entry(seq=2, kind=Kind.RUN_STARTED, created_ms=NOW, run_id="new", token=3, body=body)
     assert change == Change(thread=thread, entries=(entry,), messages=(taken,), runs=(run,))
     assert started == Started(run=run, thread=thread, fence=FENCE, turn=turn, prompts=(taken,))
 

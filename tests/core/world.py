@@ -236,7 +236,7 @@ class World:
                 self._finish(process, thread_id)
         for thread_id, question in self.open_questions():
             verdict = Resolution.ANSWERED if question.ask is Ask.FREE else Resolution.APPROVED
-            self.journal.run(answer(thread_id, question.question_id, verdict, True, self.made))  # noqa: FBT003 - JSON
+            self.journal.run(answer(thread_id, question.question_id, verdict, True, self.made))  # noqa: FBT003 - a JSON value
         if not any(process.session in self.journal.sessions for process in self.processes.values()):
             self.open()
         for _ in range(ROUNDS):
