@@ -20,6 +20,11 @@ IN_CI = os.environ.get("CI", "").lower() in {"true", "1"}
 GIVEN_SERVER = os.environ.get("TURNKEEPER_TEST_POSTGRESQL_URL", "")
 
 
+def pytest_configure() -> None:
+    """Say that there is no loop. pytest-asyncio asks for one to put back, and the one made for it is never closed."""
+    asyncio.set_event_loop(None)
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[URL]:
     """One server for a test process: the given one, else one from the wheel, started when first asked for.
