@@ -9,7 +9,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 SCRIPT := PYTHONPATH=. $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint format types arrows tidy spec spec-refute spec-all sim sim-long bench soak lock clean
+.PHONY: help setup run test check lint format types arrows tidy spec spec-refute spec-all sim sim-long sim-mutants bench soak lock clean
 MAKEFLAGS += --no-print-directory
 
 help: ## this list
@@ -77,6 +77,9 @@ sim: .venv/.installed-dev ## many runners in virtual time under seeded faults; S
 
 sim-long: .venv/.installed-dev ## the same until told to stop; ARGS="--first 1000 --go-on"
 	$(SCRIPT) tests/sim/run.py --seeds 0 --workers $(WORKERS) $(ARGS)
+
+sim-mutants: .venv/.installed-dev ## each guard taken away from the simulated code: after how many seeds that is seen
+	$(SCRIPT) tests/sim/mutants.py --workers $(WORKERS) $(ARGS)
 
 lock: .venv/.installed-dev ## remake the locks; ARGS="--upgrade" takes the newest of everything
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements.lock

@@ -16,7 +16,7 @@ from itertools import count, islice
 
 from tests.sim.simulation import Result, simulate
 
-SEEDS = 300
+SEEDS = 200
 """What CI runs: under three minutes on two cores."""
 
 TAIL_LINES = 40
