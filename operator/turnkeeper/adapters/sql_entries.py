@@ -32,14 +32,16 @@ BODY_MAX = 2048
 """Characters of a body that comes with its page: a page of them is eight megabytes. Most messages are shorter."""
 
 _FIELDS = {
-    Kind.MESSAGE.value: ("message_id", "sender", "mode"),
-    Kind.NOTE.value: ("message_id", "sender", "mode"),
-    Kind.RUN_STARTED.value: ("turn_id", "prompts"),
-    Kind.RUN_ENDED.value: ("outcome", "used"),
-    Kind.TURN_PARKED.value: ("messages",),
+    Kind.MESSAGE: ("message_id", "sender", "mode"),
+    Kind.NOTE: ("message_id", "sender", "mode"),
+    Kind.RUN_STARTED: ("turn_id", "prompts"),
+    Kind.RUN_ENDED: ("outcome", "used"),
+    Kind.TURN_PARKED: ("messages",),
 }
 _BODY = case(
-    (entries.c.kind.not_in(list(_FIELDS)), "{}"), (func.length(entries.c.body) > BODY_MAX, ""), else_=entries.c.body
+    (entries.c.kind.not_in([kind.value for kind in _FIELDS]), "{}"),
+    (func.length(entries.c.body) > BODY_MAX, ""),
+    else_=entries.c.body,
 )
 _COLUMNS = (
     entries.c.thread_key,
@@ -50,6 +52,7 @@ _COLUMNS = (
     entries.c.token,
     _BODY.label("body"),
 )
+_KINDS = {kind.value: kind for kind in Kind}
 _WITH_RUN = frozenset({Kind.RUN_STARTED, Kind.RUN_ENDED})
 _RECEIVED = frozenset({Kind.MESSAGE, Kind.NOTE})
 
@@ -120,24 +123,21 @@ class EntryReader:
         return page
 
     def _entry(self, row: Row[Any]) -> Entry | str:
-        body = row.body
+        key, seq, name, created_ms, run_id, token, body = tuple(row)
+        kind = _KINDS.get(name)
+        if kind is None:
+            return f"{name!a} is no kind of entry"
         if not body:
-            at = (entries.c.thread_key == row.thread_key, entries.c.seq == row.seq)
+            at = (entries.c.thread_key == key, entries.c.seq == seq)
             body = self._connection.scalar(select(entries.c.body).where(*at))
         try:
-            return Entry(
-                seq=row.seq,
-                kind=Kind(row.kind),
-                created_ms=row.created_ms,
-                run_id=row.run_id,
-                token=row.token,
-                body=_fields(row.kind, body),
-            )
+            fields = _fields(kind, body)
         except ValueError as error:
             return str(error)
+        return Entry(seq=seq, kind=kind, created_ms=created_ms, run_id=run_id, token=token, body=fields)
 
 
-def _fields(kind: str, body: str) -> Mapping[str, Json]:
+def _fields(kind: Kind, body: str) -> Mapping[str, Json]:
     wanted = _FIELDS.get(kind, ())
     if not wanted:
         return {}
