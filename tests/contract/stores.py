@@ -83,9 +83,11 @@ class SqlStore:
 
     url: str
     closers: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    has_tables: bool = False
 
     async def journal(self, workspace: str = WORKSPACE) -> SqlJournal:
         journal = await open_journal(self.url, workspace)
+        self.has_tables = True
         self.closers.append(journal.aclose)
         return journal
 
@@ -94,8 +96,8 @@ class SqlStore:
 
     async def database(self) -> Database:
         """Return connections of one's own, to a database that has its tables."""
-        journal = await open_journal(self.url, WORKSPACE)
-        await journal.aclose()
+        if not self.has_tables:
+            await self.journal()
         database = open_database(self.url)
         self.closers.append(database.aclose)
         return database
