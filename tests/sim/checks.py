@@ -115,7 +115,7 @@ class Checks:
         found = []
         for thread_id, kept in self._stores.journal.threads.items():
             row = kept.thread
-            if row.run is not None or row.is_owed or row.open_questions:
+            if row.run is not None or row.turn is not None or row.asked > row.taken or row.open_questions:
                 found.append(f"{thread_id} is {row.state}: asked {row.asked}, taken {row.taken}")
         for thread_id, claim in self._stores.claims.claims.items():
             is_live = claim.session in self._stores.claims.sessions

@@ -59,7 +59,7 @@ class Line:
         names: dict[str, Any] = {}
         code = compile(source, f"<mutant {self.function}>", "exec", __future__.annotations.compiler_flag, True)  # noqa: FBT003 - positional in the language
         exec(code, plain.__globals__, names)  # noqa: S102 - the project's own source, one line changed
-        changed = property(names[self.function]) if isinstance(found, property) else names[self.function]
+        changed = names[self.function]  # with its decorators
         setattr(self.place, self.function, changed)
         for module in list(sys.modules.values()):  # where it was imported by name
             if getattr(module, self.function, None) is plain:
@@ -82,7 +82,8 @@ NO_LOOKS = Line(Looks, "arm", "now = self._clock.monotonic()", "return")
 NO_SWEEP = Line(Runner, "recover", "return await sweep.run(limit)", "return Recovered()")
 NO_TAKING_OF_THE_ENDED = Line(Runner, "_session_gone", "for thread_id in thread_ids:", "for thread_id in ():")
 
-TWO_STEP = Setting(processes=2, threads=1, fused=False, scheduled=False, max_turns=8)
+TWO_STEP = Setting(processes=2, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
+CROWD = Setting(processes=4, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
 SCHEDULED = Setting(processes=2, threads=1, fused=False, scheduled=True, max_turns=8)
 ONE_PROCESS = Setting(processes=1, threads=2, fused=False, scheduled=False, max_turns=8)
 
@@ -98,6 +99,8 @@ MUTANTS = (
         lines=(
             Line(turn, "begin", "fence.token <= thread.token and fence != thread.fence", "fence.token < thread.token"),
         ),
+        alone=CROWD,
+        harms=frozenset({Harm.SLOW}),
     ),
     Mutant(
         name="token_from_claim_alone",

@@ -37,6 +37,7 @@ class Setting:
     fused: bool
     scheduled: bool
     max_turns: int
+    deadly: bool = True  # whether turns may take their process with them
 
 
 class Recorder(Protocol):

@@ -66,7 +66,7 @@ class Simulation:
         self.journal = self._stores.journal
         self._machines = machines(random.Random(f"machines {seed}"), setting.processes)
         self._births = [0] * setting.processes
-        self.people = People(self, random.Random(f"people {seed}"), setting.threads, ASKING_SECONDS)
+        self.people = People(self, random.Random(f"people {seed}"), setting, ASKING_SECONDS)
 
     def say(self, who: str, what: str) -> None:
         """Write a line of the log."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tests.sim.process import Life
+from tests.sim.process import Life, Setting
 from tests.sim.virtual import now, pause
 from turnkeeper.adapters.memory import MemoryStore
 from turnkeeper.core.cursor import NewMessage
@@ -141,11 +141,12 @@ class Acting:
 class People:
     """Senders who want each message accepted, and whoever answers, stops, retries and drops."""
 
-    def __init__(self, place: Place, rng: random.Random, threads: int, until: float) -> None:
+    def __init__(self, place: Place, rng: random.Random, setting: Setting, until: float) -> None:
         self.accepted: dict[str, str] = {}  # message id -> thread id
         self._place = place
         self._rng = rng
-        self._threads = [f"t{number}" for number in range(threads)]
+        self._threads = [f"t{number}" for number in range(setting.threads)]
+        self._deadly = setting.deadly
         self._until = until
         self._count = 0
         self._poisons = 0
@@ -155,14 +156,18 @@ class People:
         while now() < self._until:
             await pause(self._rng.expovariate(1 / 2.0))
             new, thread_id = self._message(sender), self._rng.choice(self._threads)
-            if self._rng.random() < 0.1:
+            draw = self._rng.random()
+            if draw < 0.1:
                 await asyncio.gather(self._deliver(thread_id, new), self._deliver(thread_id, new))
+            elif draw < 0.3:  # several at once, most likely through several processes, who then race for the claim
+                rush = [new, self._message(sender), self._message(sender)]
+                await asyncio.gather(*(self._deliver(thread_id, each) for each in rush))
             else:
                 await self._deliver(thread_id, new)
 
     def _message(self, sender: str) -> NewMessage:
         self._count += 1
-        do = self._rng.choice(DEEDS)
+        do = self._rng.choice(DEEDS if self._deadly else DEEDS[:-2])
         if do == "poison":
             self._poisons += 1
             do = do if self._poisons == 1 else "answer"
