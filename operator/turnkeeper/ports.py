@@ -81,6 +81,9 @@ class Journal(Protocol):
     async def message(self, thread_id: str, message_id: str) -> Message | None:
         """Return a message with its fate, without its content."""
 
+    async def question(self, thread_id: str, question_id: str) -> Question | None:
+        """Return a question of the thread, however it stands."""
+
     async def questions(self, thread_id: str) -> Sequence[Question]:
         """Return a thread's open questions."""
 

@@ -202,3 +202,22 @@ async def test_a_steps_result_is_replayed_to_the_next_attempt_and_over_a_pause(w
     await world.idle("t")
     assert world.answers("t") == [1]
     assert next(done) == 2
+
+
+async def test_a_question_id_is_asked_once_in_a_thread(world: World) -> None:
+    """A late answer to an old question must never meet a new one: the second asking fails with the reason."""
+
+    async def script(turn: Turn) -> object:
+        return Pause((APPROVAL,)) if not turn.questions else "done"
+
+    process = await world.start(script)  # type: ignore[arg-type] # the answer is JSON
+    await world.send(process, "t", "first")
+    await world.until(lambda: world.store.threads["t"].thread.open_questions == 1)
+    await process.runner.answer("t", "delete", Resolution.DENIED)
+    await world.idle("t")
+    await world.send(process, "t", "second")
+    await world.idle("t")
+    assert world.outcomes("t") == ["paused", "completed", "failed"]
+    assert "asked before" in str(world.entries("t", Kind.RUN_ENDED)[-1].body["reason"])
+    with pytest.raises(StandsOtherwiseError, match="denied"):
+        await process.runner.answer("t", "delete", Resolution.APPROVED)

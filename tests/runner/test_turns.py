@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
 from tests.runner.world import World
 from turnkeeper.core.cursor import NewMessage
+from turnkeeper.core.draft import Act
 from turnkeeper.core.words import Fate, Kind, Mode
-from turnkeeper.errors import ClosedError, StandsOtherwiseError
+from turnkeeper.errors import ClosedError, StandsOtherwiseError, UnknownOutcomeError
 from turnkeeper.ports import Turn
 
 pytestmark = pytest.mark.looptime
@@ -297,3 +299,28 @@ async def test_history_holds_the_last_runs_answer_for_a_message_sent_while_it_ra
     gate.set()
     await world.idle("t")
     assert histories == [["message"], ["message", "message", "run_ended"]]
+
+
+async def test_an_event_whose_answer_was_lost_does_not_swallow_the_next(world: World) -> None:
+    """Events are numbered as they are tried, so the one after a lost answer is not taken for its repeat."""
+
+    async def script(turn: Turn) -> None:
+        for event in ("first", "second"):
+            with contextlib.suppress(UnknownOutcomeError):
+                await turn.emit(event)
+
+    process = await world.start(script)
+    transact, lost = process.journal.transact, 1
+
+    async def unheard(act: Act[object]) -> object:
+        nonlocal lost
+        verdict = await transact(act)
+        if act.name == "append" and lost:
+            lost -= 1
+            raise UnknownOutcomeError("the answer was lost")
+        return verdict
+
+    process.journal.transact = unheard  # type: ignore[method-assign, assignment] # recorded, but not heard of
+    await world.send(process, "t", "go")
+    await world.idle("t")
+    assert [entry.body["event"] for entry in world.entries("t", Kind.EVENT)] == ["first", "second"]

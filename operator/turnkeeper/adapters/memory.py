@@ -176,11 +176,15 @@ class MemoryJournal:
         kept = self.store.threads.get(thread_id)
         return kept.messages.get(message_id) if kept else None
 
+    async def question(self, thread_id: str, question_id: str) -> Question | None:
+        """See `ports.Journal`."""
+        kept = self.store.threads.get(thread_id)
+        return kept.questions.get(question_id) if kept else None
+
     async def questions(self, thread_id: str) -> Sequence[Question]:
         """See `ports.Journal`."""
         kept = self.store.threads.get(thread_id)
-        found = kept.questions.values() if kept else ()
-        return [question for question in found if question.resolution is Resolution.OPEN]
+        return [q for q in (kept.questions.values() if kept else ()) if q.resolution is Resolution.OPEN]
 
     async def parked(self, thread_id: str) -> Sequence[Parked]:
         """See `ports.Journal`."""

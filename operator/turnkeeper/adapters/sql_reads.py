@@ -94,6 +94,12 @@ class SqlReads:
         found = await self._rows(query.where(messages.c.message_id == message_id))
         return rows.message_from(found[0]) if found else None
 
+    async def question(self, thread_id: str, question_id: str) -> Question | None:
+        """See `ports.Journal`."""
+        query = self._of(thread_id, select(questions), questions.c.thread_key)
+        found = await self._rows(query.where(questions.c.question_id == question_id))
+        return rows.question_from(found[0]) if found else None
+
     async def questions(self, thread_id: str) -> Sequence[Question]:
         """See `ports.Journal`."""
         query = self._of(thread_id, select(questions), questions.c.thread_key)

@@ -17,7 +17,7 @@ from turnkeeper.core.names import check_id, check_json
 from turnkeeper.core.turn import Started
 from turnkeeper.core.values import Json, Question, Thread
 from turnkeeper.core.words import Outcome
-from turnkeeper.errors import HandlerError, InvalidInputError, LostRunError, TurnkeeperError
+from turnkeeper.errors import HandlerError, InvalidInputError, LostRunError, TurnkeeperError, UnavailableError
 from turnkeeper.ports import Asking, Clock, Handler, Hints, Journal, Pause
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.turns import LiveTurn
@@ -27,9 +27,6 @@ NEWS_SECONDS = 5.0
 
 STEERING_PAGE = 100
 """Waiting messages read at once. Arbitrary: bounds what one read brings into memory."""
-
-REASON_CHARS_MAX = 2_000
-"""Longest reason kept in the log. Arbitrary: a traceback's tail, far below an entry's limit."""
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +88,7 @@ class Execution:
         try:
             await asyncio.wait((work, beside[-1]), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                return self._ending(work)
+                return await self._ending(work)
             await self._cancel(work)
             return self._cut_ending(work)
         finally:
@@ -111,7 +108,7 @@ class Execution:
             work.add_done_callback(_consume)
             _log.error("run %s: its handler did not end when it was cancelled; it is left behind", self._live.run_id)
 
-    def _ending(self, work: asyncio.Future[Json | Pause]) -> Ending:
+    async def _ending(self, work: asyncio.Future[Json | Pause]) -> Ending:
         """Return the ending of a handler that came to its own end, whatever was on its way to cut it short."""
         if work.cancelled():
             return self._failed("its handler cancelled itself")
@@ -122,35 +119,39 @@ class Execution:
         if isinstance(error, HandlerError | InvalidInputError):
             return self._failed(str(error))
         if isinstance(error, TurnkeeperError):
-            return Ending(outcome=Outcome.INTERRUPTED, reason=safe_text(f"the journal refused its writes: {error}"))
+            return Ending(outcome=Outcome.INTERRUPTED, reason=f"the journal refused its writes: {error}")
         if error is not None:
             return self._failed(f"{type(error).__name__}: {error}")
-        return self._returned(work.result())
+        return await self._returned(work.result())
 
     def _cut_ending(self, work: asyncio.Future[Json | Pause]) -> Ending:
         _consume(work)
         outcome, reason = _CUT_ENDINGS[self.cause or Cause.LOST]
         return Ending(outcome=outcome, reason=reason, used_seq=self._live.used_seq(completed=False))
 
-    def _returned(self, value: Json | Pause) -> Ending:
+    async def _returned(self, value: Json | Pause) -> Ending:
         used_seq = self._live.used_seq(completed=True)
         try:
             if isinstance(value, Pause):
-                questions = self._questions(value)
+                questions = await self._questions(value)
                 return Ending(outcome=Outcome.PAUSED, questions=questions, used_seq=used_seq)
             check_json(value, "the answer")
         except InvalidInputError as error:
             return self._failed(str(error))
+        except UnavailableError as error:
+            return Ending(outcome=Outcome.INTERRUPTED, reason=f"its questions could not be checked: {error}")
         return Ending(outcome=Outcome.COMPLETED, answer=value, used_seq=used_seq)
 
-    def _questions(self, pause: Pause) -> tuple[Question, ...]:
+    async def _questions(self, pause: Pause) -> tuple[Question, ...]:
         if not pause.questions:
             raise InvalidInputError("a pause without questions would wait for ever: ask at least one")
         questions = tuple(self._question(asking) for asking in pause.questions)
         if len({question.question_id for question in questions}) != len(questions):
             raise InvalidInputError("two questions of one pause have the same id")
-        if taken := {q.question_id for q in questions} & {q.question_id for q in self.started.questions}:
-            raise InvalidInputError(f"the question id {min(taken)!a} was asked before in this turn: take another")
+        # Only the holder of a thread adds questions to it, so what is read now is still true at the run's end.
+        for asking in pause.questions:
+            if asking.question_id and await self._journal.question(self._live.thread_id, asking.question_id):
+                raise InvalidInputError(f"the question id {asking.question_id!a} was asked before in this thread")
         return questions
 
     def _question(self, asking: Asking) -> Question:
@@ -168,7 +169,7 @@ class Execution:
 
     def _failed(self, reason: str) -> Ending:
         used_seq = self._live.used_seq(completed=False)
-        return Ending(outcome=Outcome.FAILED, reason=safe_text(reason), used_seq=used_seq)
+        return Ending(outcome=Outcome.FAILED, reason=reason, used_seq=used_seq)
 
     async def _follow(self) -> None:
         """Carry to the run what others wrote to its thread: steering, a stop, a successor."""
@@ -207,14 +208,6 @@ class Execution:
                 self.cut(Cause.TIMED_OUT if now >= deadline else Cause.NO_PROGRESS)
                 return
             await self._clock.sleep(due - now)
-
-
-def safe_text(text: str) -> str:
-    """Return text that every database and terminal can hold: no control characters, no half characters, bounded."""
-    kept = text.encode("utf-8", "replace").decode("utf-8")
-    return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in kept)[
-        :REASON_CHARS_MAX
-    ]
 
 
 def _consume(work: asyncio.Future[Json | Pause]) -> None:

@@ -54,10 +54,10 @@ class LiveTurn:
         check_json(event, "event")
         async with self._writing:  # events are numbered, so a run writes one at a time
             self._check_held()
-            number = self._number
+            # Counted before it is tried: the event after one whose answer was lost must not look like its repeat.
+            number, self._number = self._number, self._number + 1
             act = ending.append(self.thread_id, self.run_id, self._started.fence, number, event, self._clock.wall_ms())
             self._still_held(await self._journal.transact(act))
-            self._number = number + 1
         self._hints.tell(self.thread_id)
 
     async def step(self, name: str, effect: Callable[[], Awaitable[Json]]) -> Json:
