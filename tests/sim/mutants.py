@@ -136,7 +136,7 @@ MUTANTS = (
     ),
     Mutant(
         name="sweep_skips_held",
-        lines=(Line(Sweep, "_is_held", "self._looks.arm(", "str("),),
+        lines=(Line(Sweep, "_is_held", "self._looks.arm(", "(lambda *_: None)("),),
         without=(NO_TAKING_OF_THE_ENDED,),
         alone=ONE_PROCESS,
         harms=frozenset({Harm.CRASH}),

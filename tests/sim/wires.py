@@ -172,6 +172,9 @@ class WiredJournal:
     async def questions(self, thread_id: str) -> Sequence[Question]:
         return await self._line.call(lambda: self._journal.questions(thread_id))
 
+    async def question(self, thread_id: str, question_id: str) -> Question | None:
+        return await self._line.call(lambda: self._journal.question(thread_id, question_id))
+
     async def parked(self, thread_id: str) -> Sequence[Parked]:
         return await self._line.call(lambda: self._journal.parked(thread_id))
 
