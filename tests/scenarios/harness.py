@@ -254,7 +254,13 @@ class World:
         """Which database it is."""
         return self.books.database.dialect
 
-    async def start(
+    async def start(self, script: Script = echo, **given: object) -> Life:
+        """Begin a life; see `make`."""
+        life = self.make(script, **given)  # type: ignore[arg-type] # by name
+        await life.runner.start()
+        return life
+
+    def make(
         self,
         script: Script = echo,
         *,
@@ -263,7 +269,7 @@ class World:
         url: str = "",
         **options: object,
     ) -> Life:
-        """Begin a life; options of the runner may be given by name.
+        """Make a life that has yet to start; options of the runner may be given by name.
 
         two_step: claims as if they were in another store. is_deaf: hears of no news from others. url: another way to
         the same database.
@@ -272,7 +278,6 @@ class World:
         named = RunnerOptions(runner=f"life-{len(self.lives)}", **(given | options))  # type: ignore[arg-type] # by name
         life = Life(Gate(open_database(url or self.url)), script, named, two_step=two_step, is_deaf=is_deaf)
         self.lives.append(life)
-        await life.runner.start()
         return life
 
     async def settled(self, seconds: float = 90.0) -> None:

@@ -65,9 +65,9 @@ class Faults:
 
     async def _kill(self, process: RunnerProcess, down_seconds: float) -> None:
         self.done["kills"] += 1
-        process.kill()
+        await asyncio.to_thread(process.kill)
         await pause(down_seconds)
-        process.start()
+        await asyncio.to_thread(process.start)
         await process.ready()
 
     async def _freeze(self, process: RunnerProcess, ttls: float) -> None:
@@ -157,6 +157,7 @@ class Faults:
         async def held() -> tuple[list[str], str] | None:
             for session in await self.books.sessions_of(holder.pid):
                 ran = set(await self.books.ran_by(session)) & set(thread_ids)
+                ran = {thread_id for thread_id in ran if await self._is_amid(thread_id)}
                 if len(ran) >= HELD_THREADS // 2:
                     return sorted(ran), session
             return None
@@ -164,6 +165,10 @@ class Faults:
         found = await until(held, f"{holder.name} runs turns of {name}")
         assert found is not None
         return found
+
+    async def _is_amid(self, thread_id: str) -> bool:
+        thread = await self.books.thread(thread_id)
+        return thread is not None and thread.run is not None and thread.run.events > 1
 
     async def _moved(self, thread_ids: list[str], session: str) -> None:
         async def have_moved() -> bool:

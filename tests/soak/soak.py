@@ -25,7 +25,7 @@ from tests.soak.conversations import Conversation, conversations
 from tests.soak.faults import Faults
 from tests.soak.nursery import nursery
 from tests.soak.processes import RunnerProcess, ended_at_last
-from tests.soak.verdict import all_breaches, figures
+from tests.soak.verdict import all_breaches, defects, figures
 from tests.soak.waiting import CLOCK, until
 
 HERE = Path(__file__).parent
@@ -66,7 +66,6 @@ async def soak(plan: Plan, url: str, folder: Path) -> Outcome:
     effects = folder / "effects"
     effects.mkdir()
     processes = [_runner(plan, url, folder, effects, f"runner-{number}") for number in range(RUNNERS)]
-    clients = Clients(processes, rng)
     began = CLOCK.monotonic()
     found: list[str] = []
     with contextlib.ExitStack() as stack:
@@ -78,7 +77,7 @@ async def soak(plan: Plan, url: str, folder: Path) -> Outcome:
         for process in processes:
             process.start()
             await process.ready()
-        async with open_books(url) as books:
+        async with open_books(url) as books, Clients(processes, rng) as clients:
             faults = Faults(processes, clients, books, url, plan.claim_ttl_seconds, rng)
             stage = _Stages(plan, books, clients, effects / "effects", found)
             await _replay(plan, chosen, clients, faults)
@@ -94,12 +93,13 @@ async def soak(plan: Plan, url: str, folder: Path) -> Outcome:
                     break
                 await end(name)
                 await stage.check(name)
+            found += defects(folder)
             if not found:
                 await _check_leftovers(plan, books, processes, found)
             told: dict[str, object] = dict(faults.done) | figures(await dump_of(books))  # type: ignore[arg-type]  # reads
-    told |= {"lives": sum(process.lives for process in processes), "answers": dict(clients.tries.most_common())}
-    told["duration"] = f"{CLOCK.monotonic() - began:.0f} s"
-    return Outcome(found + clients.faults, told)
+            told |= {"lives": sum(process.lives for process in processes), "answers": dict(clients.tries.most_common())}
+            told["duration"] = f"{CLOCK.monotonic() - began:.0f} s"
+            return Outcome(found + clients.faults, told)
 
 
 @dataclass
@@ -115,7 +115,7 @@ class _Stages:
         began = CLOCK.monotonic()
         await self.books.until_settled(self.plan.settle_seconds)
         dumps = await dump_of(self.books)  # type: ignore[arg-type]  # it only reads
-        found = all_breaches(dumps, self.clients.accepted, self.effects)
+        found = all_breaches(dumps, self.clients.accepted, self.clients.tried, self.effects)
         print(f"  {name}: settled {CLOCK.monotonic() - began:.1f} s after it; {len(found)} breaches", flush=True)
         self.found += [f"[{name}] {breach}" for breach in found]
 

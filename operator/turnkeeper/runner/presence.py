@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from turnkeeper.core.claim import Sighting, expires_seconds, observe
+from turnkeeper.core.claim import SessionRecord, Sighting, expires_seconds, observe
 from turnkeeper.errors import TurnkeeperError
 from turnkeeper.ports import Claims, Clock
 
@@ -67,9 +67,20 @@ class Presence:
         self._sightings = {session: observe(known.get(session), record, now) for session, record in records.items()}
         expired = [sighting for sighting in self._sightings.values() if now >= expires_seconds(sighting)]
         for sighting in expired:
-            if await self._claims.declare_dead(sighting.record):
-                _log.warning("session %s has expired and is declared dead", sighting.record.session)
+            if await self._is_declared_dead(sighting.record):
                 del self._sightings[sighting.record.session]
                 gone.append(sighting.record.session)
         for session in gone:
             await self._on_gone(session)
+
+    async def _is_declared_dead(self, record: SessionRecord) -> bool:
+        """Try it; a failure is left to the next poll, so that those that are seen to be gone in this one are told."""
+        try:
+            is_dead = await self._claims.declare_dead(record)
+        except TurnkeeperError as error:
+            self.failure = str(error)
+            _log.warning("session %s has expired and can't be declared dead yet: %s", record.session, error)
+            return False
+        if is_dead:
+            _log.warning("session %s has expired and is declared dead", record.session)
+        return is_dead

@@ -31,6 +31,11 @@ from turnkeeper.runner.sweep import Sweep
 from turnkeeper.runner.taker import Taker
 from turnkeeper.runner.timers import Timers
 
+RESWEEP_SECONDS = 5.0
+"""When to sweep again after a sweep in which something failed, if that is sooner than it was due: its threads may have
+nobody else, and a runner whose controller sweeps for it has no other sweep of its own. Arbitrary: a short outage's
+length."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -167,20 +172,27 @@ class Runner(Requests):
             self._looks.arm(thread_id, "", 0.0)
 
     async def _sweep_on_schedule(self) -> None:
-        """Sweep at the start and, where nobody else asks for it, on an interval."""
+        """Sweep at the start and, where nobody else asks for it, on an interval; soon again after a failure."""
         interval = self._tools.options.sweep_interval_seconds
         while True:
-            try:
-                recovered = await self.recover()
-            except TurnkeeperError as error:
-                _log.warning("the sweep failed: %s", error)
-            else:
-                if recovered.started or not recovered.complete:
-                    _log.info("swept: %s", recovered)
-            if interval is None:
+            pause = interval
+            if not await self._sweep_whole():
+                pause = RESWEEP_SECONDS if interval is None else min(interval, RESWEEP_SECONDS)
+            if pause is None:
                 await asyncio.Event().wait()
                 return
-            await self._tools.clock.sleep(interval * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
+            await self._tools.clock.sleep(pause * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
+
+    async def _sweep_whole(self) -> bool:
+        """Sweep, and say whether nothing failed: what is left for want of room is the backlog's."""
+        try:
+            recovered = await self.recover()
+        except TurnkeeperError as error:
+            _log.warning("the sweep failed: %s", error)
+            return False
+        if recovered.started or not recovered.complete:
+            _log.info("swept: %s", recovered)
+        return not recovered.failed
 
     def _own(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
