@@ -175,7 +175,7 @@ async def test_of_decisions_in_the_same_instant_one_stands_and_the_rest_are_told
         "message": lambda: world.send(process, "t", "yes"),
     }
     order = [first, *(name for name in calls if name != first)]
-    await asyncio.gather(*(calls[name]() for name in order), return_exceptions=True)  # type: ignore[no-untyped-call] # as they are
+    await asyncio.gather(*(calls[name]() for name in order), return_exceptions=True)  # type: ignore[no-untyped-call] # calls as they stand in the table
     await world.until(lambda: all(m.fate is not Fate.PENDING for m in world.store.threads["t"].messages.values()))
     resolution = world.store.threads["t"].questions["delete"].resolution
     expected = {"approve": "approved", "deny": "denied", "stop": "cancelled", "message": "declined"}[first]

@@ -205,7 +205,7 @@ async def test_a_process_frozen_past_its_ttl_wakes_to_a_new_session(world: World
 
     frozen.claims.renew = hang  # type: ignore[assignment, method-assign] # the call that never comes back in time
     await world.idle("t")
-    frozen.claims.renew = renew  # type: ignore[method-assign] # as it was
+    frozen.claims.renew = renew  # type: ignore[method-assign] # put back as it was
     await world.until(lambda: frozen.runner._keeper.session not in ("", old))
     assert old not in world.store.sessions
     assert world.outcomes("t")[-1] == Outcome.COMPLETED
@@ -225,7 +225,7 @@ async def test_a_run_whose_end_cannot_be_recorded_is_tried_again_and_not_run_aga
             raise UnavailableError("the journal is away")
         return await end(*args, **options)  # type: ignore[arg-type] # handed through
 
-    process.taking.end = failing  # type: ignore[assignment, method-assign] # the outage
+    process.taking.end = failing  # type: ignore[assignment, method-assign] # an outage of the journal
     await world.send(process, "t", "hello")
     await world.idle("t")
     assert world.outcomes("t") == ["completed"]

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import pytest
+
 from turnkeeper.adapters.memory import MemoryClaims, MemoryJournal, MemoryStore
 from turnkeeper.adapters.polling_hints import PollingHints
 from turnkeeper.adapters.two_step import TwoStepTaking
@@ -19,6 +21,8 @@ from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.requests import Sent
 from turnkeeper.runner.service import Runner
 from turnkeeper.runner.session import LoopRenewals
+
+pytestmark = pytest.mark.looptime  # every wait here is one of virtual time
 
 TTL = 30.0
 POLL = 0.05
@@ -145,7 +149,7 @@ class World:
     async def start(self, script: Script = echo, name: str = "", **options: object) -> Process:
         """Start a process; options of the runner may be given by name."""
         name = name or f"runner-{len(self.processes)}"
-        process = Process(self.store, script, RunnerOptions(runner=name, **options))  # type: ignore[arg-type] # by name
+        process = Process(self.store, script, RunnerOptions(runner=name, **options))  # type: ignore[arg-type] # options are given by their names
         self.processes.append(process)
         await process.runner.start()
         return process
