@@ -8,7 +8,7 @@ round: runs whose entries are missing, a page in a statement; receipts, by their
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -88,15 +88,17 @@ class SqlAudit:
             if batch and size > BATCH_ENTRIES:
                 break
             batch.append(row)
+        receipts = _counts(connection, select(messages.c.thread_key).where(_of(messages, [row.key for row in batch])))
+        if sum(receipts.values()) > 2 * BATCH_ENTRIES:
+            batch = batch[:1]  # more receipts than entries by the rows: such threads are read one by one
         if batch:
-            self._check_logs(connection, batch)
+            self._check_logs(connection, batch, receipts)
         return batch
 
-    def _check_logs(self, connection: Connection, batch: Sequence[Row[Any]]) -> None:
+    def _check_logs(self, connection: Connection, batch: Sequence[Row[Any]], receipts: Mapping[int, int]) -> None:
         keys = [row.key for row in batch]
         open_questions = _counts(connection, select(questions.c.thread_key).where(_is_open(), _of(questions, keys)))
         waiting = _counts(connection, select(parked.c.thread_key).where(parked.c.resolved == "", _of(parked, keys)))
-        receipts = _counts(connection, select(messages.c.thread_key).where(_of(messages, keys)))
         checks: dict[int, ThreadCheck] = {}
         for row in batch:
             counted = Rows(

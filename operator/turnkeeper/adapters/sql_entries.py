@@ -86,7 +86,7 @@ class Page:
 
 
 class EntryReader:
-    """Reads the logs of threads, by their keys, in one transaction."""
+    """Reads the logs of threads, by their keys, in one transaction. Of several, the receipts must fit in memory."""
 
     def __init__(self, connection: Connection, keys: Sequence[int]) -> None:
         self._connection = connection
@@ -111,16 +111,27 @@ class EntryReader:
     def _page(self, found: Sequence[Row[Any]]) -> Page:
         page = Page(entries=[(row.thread_key, row.seq, self._entry(row)) for row in found])
         read = [(key, entry) for key, _, entry in page.entries if isinstance(entry, Entry)]
-        sent = [(key, str(entry.body.get("message_id"))) for key, entry in read if entry.kind in _RECEIVED]
-        for part in _parts(sent):
-            where = tuple_(messages.c.thread_key, messages.c.message_id).in_(padded(part))
-            for row in self._connection.execute(select(messages).where(where)):
+        sent = [str(entry.body.get("message_id")) for _, entry in read if entry.kind in _RECEIVED]
+        for query in self._receipts(sent):
+            for row in self._connection.execute(query):
                 page.receipts[row.thread_key, row.message_id] = _read(rows.message_from, row)
         begun = dict.fromkeys(entry.run_id for _, entry in read if entry.kind in _WITH_RUN)
         for run_ids in _parts(begun):
             for row in self._connection.execute(select(runs).where(runs.c.run_id.in_(padded(run_ids)))):
                 page.runs[row.run_id] = (row.thread_key, _read(rows.run_from, row))
         return page
+
+    def _receipts(self, message_ids: Sequence[str]) -> Iterator[Select[Any]]:
+        """Yield what finds the receipts of a page: by their ids in one thread, all there are in some small ones.
+
+        Pairs of thread and id would say it in one way, and SQLite looks for none of them by its index.
+        """
+        if len(self._keys) > 1:
+            yield select(messages).where(messages.c.thread_key.in_(padded(self._keys)))
+            return
+        for part in _parts(message_ids):
+            where = (messages.c.thread_key == self._keys[0], messages.c.message_id.in_(padded(part)))
+            yield select(messages).where(*where)
 
     def _entry(self, row: Row[Any]) -> Entry | str:
         key, seq, name, created_ms, run_id, token, body = tuple(row)
