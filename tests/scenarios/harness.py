@@ -16,20 +16,20 @@ from typing import TypeVar
 from sqlalchemy import make_url, select
 
 from tests.invariants import ThreadDump, breaches, dump_of
+from tests.scenarios.gates import WORKSPACE, DeafHints, Gate, Hook, PointedClaims, PointedJournal
 from tests.soak.waiting import CLOCK, until
 from turnkeeper.adapters.polling_hints import PollingHints
 from turnkeeper.adapters.sql_claims import SqlClaims
-from turnkeeper.adapters.sql_database import Database, Transaction, open_database
+from turnkeeper.adapters.sql_database import open_database
 from turnkeeper.adapters.sql_journal import SqlJournal
 from turnkeeper.adapters.sql_schema import migrate
 from turnkeeper.adapters.sql_tables import claims as claim_table
 from turnkeeper.adapters.sql_taking import SqlTaking
 from turnkeeper.adapters.two_step import TwoStepTaking
 from turnkeeper.core.cursor import NewMessage
-from turnkeeper.core.draft import Act
-from turnkeeper.core.values import Claim, Entry, Json, Message
+from turnkeeper.core.values import Entry, Json, Message
 from turnkeeper.core.words import Kind, Mode
-from turnkeeper.ports import Observer, Pause, Turn
+from turnkeeper.ports import Pause, Turn
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.requests import Sent
@@ -38,7 +38,6 @@ from turnkeeper.runner.session import LoopRenewals
 
 T = TypeVar("T")
 
-WORKSPACE = "scenarios"
 TTL = 4.0
 """Long enough that a busy machine loses no session by itself. Most deaths are noticed here: few tests wait for it."""
 
@@ -48,70 +47,6 @@ CALL_SECONDS = 5.0
 """Longest call about sessions and claims: a real runner's at the default ttl, for machines that are busy."""
 
 Script = Callable[[Turn], Awaitable[Json | Pause]]
-Hook = Callable[[str, str], Awaitable[None]]
-"""Awaited at each point: its name, such as `after:take`, and the thread."""
-
-
-class Gate:
-    """A database that can be closed for good, from one moment to the next."""
-
-    def __init__(self, database: Database) -> None:
-        self.dialect = database.dialect
-        self.behind = database
-        self.is_shut = False
-
-    async def write(self, transaction: Transaction[T]) -> T:
-        """See `Database`."""
-        return await self._pass(self.behind.write, transaction)
-
-    async def read(self, transaction: Transaction[T]) -> T:
-        """See `Database`."""
-        return await self._pass(self.behind.read, transaction)
-
-    async def aclose(self) -> None:
-        """See `Database`."""
-        await self.behind.aclose()
-
-    async def hold(self) -> None:
-        """Wait for ever, if the gate is shut."""
-        if self.is_shut:
-            await asyncio.Event().wait()
-
-    async def _pass(self, way: Callable[[Transaction[T]], Awaitable[T]], transaction: Transaction[T]) -> T:
-        await self.hold()
-        result = await way(transaction)
-        await self.hold()
-        return result
-
-
-class PointedJournal(SqlJournal):
-    """A journal with a point before and after each act."""
-
-    def __init__(self, gate: Gate, hook: Hook, observer: Observer) -> None:
-        super().__init__(gate, WORKSPACE, observer)
-        self._gate = gate
-        self._hook = hook
-
-    async def transact(self, act: Act[T]) -> T:
-        """See `ports.Journal`."""
-        await self._gate.hold()
-        await self._hook(f"before:{act.name}", act.thread_id)
-        verdict = await super().transact(act)
-        await self._hook(f"after:{act.name}", act.thread_id)
-        await self._gate.hold()
-        return verdict
-
-
-class PointedClaims(SqlClaims):
-    """Claims with a point before and after each release and claim."""
-
-    hook: Hook
-
-    async def release(self, thread_id: str, claim: Claim) -> None:
-        """See `ports.Claims`."""
-        await self.hook("before:release", thread_id)
-        await super().release(thread_id, claim)
-        await self.hook("after:release", thread_id)
 
 
 @dataclass
@@ -156,14 +91,6 @@ class Scripted:
 async def echo(turn: Turn) -> Json:
     """Answer with what was asked."""
     return [message.content for message in turn.prompts]
-
-
-class DeafHints(PollingHints):
-    """Hints that hear of nothing that other processes write."""
-
-    async def run(self) -> None:
-        """See `ports.Hints`."""
-        await asyncio.Event().wait()
 
 
 class Life:
@@ -256,7 +183,7 @@ class World:
 
     async def start(self, script: Script = echo, **given: object) -> Life:
         """Begin a life; see `make`."""
-        life = self.make(script, **given)  # type: ignore[arg-type] # by name
+        life = self.make(script, **given)  # type: ignore[arg-type] # options are given by their names
         await life.runner.start()
         return life
 
@@ -275,7 +202,7 @@ class World:
         the same database.
         """
         given = {"claim_ttl_seconds": TTL, "sweep_interval_seconds": SWEEP_SECONDS, "cancel_grace_seconds": 1.0}
-        named = RunnerOptions(runner=f"life-{len(self.lives)}", **(given | options))  # type: ignore[arg-type] # by name
+        named = RunnerOptions(runner=f"life-{len(self.lives)}", **(given | options))  # type: ignore[arg-type] # options are given by their names
         life = Life(Gate(open_database(url or self.url)), script, named, two_step=two_step, is_deaf=is_deaf)
         self.lives.append(life)
         return life

@@ -57,7 +57,7 @@ async def test_a_sweep_that_could_not_see_the_sessions_is_made_again_soon(
     await world.until_kind("thread", Kind.RUN_STARTED)
     await first.kill()
     second = world.make(last_at_first, sweep_interval_seconds=interval_seconds)
-    second.claims.sessions = failing(second.claims.sessions, range(1, 6))  # type: ignore[method-assign]  # the fault
+    second.claims.sessions = failing(second.claims.sessions, range(1, 6))  # type: ignore[method-assign]  # the fault goes in here
     await second.runner.start()
     await world.settled(30)
     await world.check()
@@ -107,7 +107,7 @@ async def test_an_end_that_was_seen_is_told_though_another_can_not_be_declared()
         await presence.poll()
         await clock.sleep(0.15)
     await claims.close_session("gone")
-    claims.declare_dead = declare_dead  # type: ignore[method-assign]  # the fault
+    claims.declare_dead = declare_dead  # type: ignore[method-assign]  # the fault goes in here
     for _ in range(2):
         with contextlib.suppress(UnknownOutcomeError):
             await presence.poll()

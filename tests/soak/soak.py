@@ -96,7 +96,7 @@ async def soak(plan: Plan, url: str, folder: Path) -> Outcome:
             found += defects(folder)
             if not found:
                 await _check_leftovers(plan, books, processes, found)
-            told: dict[str, object] = dict(faults.done) | figures(await dump_of(books))  # type: ignore[arg-type]  # reads
+            told: dict[str, object] = dict(faults.done) | figures(await dump_of(books))  # type: ignore[arg-type]  # it has the reads of one
             told |= {"lives": sum(process.lives for process in processes), "answers": dict(clients.tries.most_common())}
             told["duration"] = f"{CLOCK.monotonic() - began:.0f} s"
             return Outcome(found + clients.faults, told)
