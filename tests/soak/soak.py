@@ -30,6 +30,9 @@ from tests.soak.waiting import CLOCK, until
 
 HERE = Path(__file__).parent
 RUNNERS = 3
+MAX_TURNS = 8
+"""Of each: a command for each of a hundred threads at once would take a small machine longer than the next kill."""
+
 GUARDS = ("fence", "look", "sweep")
 SHOWN_BREACHES = 20
 
@@ -152,7 +155,7 @@ def _runner(plan: Plan, url: str, folder: Path, effects: Path, name: str) -> Run
     handler = f"{sys.executable} -I -S {HERE / 'turn_handler.py'}"
     journal = url.removeprefix("sqlite:///")
     flags = ["--journal", journal, "--exec", handler, "--claim-ttl", str(plan.claim_ttl_seconds)]
-    flags += ["--recover-interval", "5"]
+    flags += ["--recover-interval", "5", "--max-turns", str(MAX_TURNS)]
     process = RunnerProcess(name, folder, flags, environment={"SOAK_EFFECTS": str(effects), "PYTHONPATH": "."})
     if plan.without:
         process.program = (sys.executable, str(HERE / "sabotaged.py"), plan.without)
