@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+TEST_WORKERS ?= 4 # more than cores: the slow tests wait for ttls and processes
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
@@ -34,7 +35,7 @@ run: .venv/.installed ## an embedded workspace on this machine; ARGS="--help" sa
 	@exec $(BIN)/turnkeeper run $(ARGS)
 
 test: .venv/.installed-dev ## all tests that need no cluster, in under ten minutes
-	$(BIN)/pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/pytest -n $(TEST_WORKERS) $(ARGS)
 
 check: lint types arrows ## what to run before each commit, in under two minutes
 	$(BIN)/pytest -q -m "not slow" tests/tidy $(wildcard tests/core)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -36,6 +37,7 @@ READS: dict[str, Read] = {
     "a log": lambda journal: journal.log("a", 0, 10),
     "a receipt": lambda journal: journal.message("a", "m1"),
     "the counts": lambda journal: journal.stats(),
+    "messages to two threads": lambda journal: asyncio.gather(send(journal, "a"), send(journal, "b")),
     "a start": lambda journal: try_start(journal, "late", "r9", Fence(9, "s9")),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, and_, func, or_, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Row, and_, func, or_, select
 
 from turnkeeper.adapters import sql_rows as rows
 from turnkeeper.adapters.sql_tables import (
@@ -92,13 +92,23 @@ def padded(values: Iterable[V]) -> list[V]:
     return found + found[-1:] * ((1 << (len(found) - 1).bit_length()) - len(found)) if found else found
 
 
+def among(columns: Sequence[Column[Any]], keys: Iterable[tuple[Any, ...]]) -> ColumnElement[bool]:
+    """Return what finds all rows of these keys, and some that mix the parts of two: the reader leaves those out.
+
+    A list for each column is looked up by an index; SQLite looks up a list of tuples by reading the whole table.
+    """
+    parts = zip(*keys, strict=True)
+    return and_(*(column.in_(padded(dict.fromkeys(part))) for column, part in zip(columns, parts, strict=True)))
+
+
 def _load_messages(connection: Connection, batch: Sequence[Wanted]) -> None:
     wanting = {(w.key, w.act.needs.message_id): w for w in batch if w.act.needs.message_id and w.thread.last_seq}
     if not wanting:
         return
-    where = tuple_(messages.c.thread_key, messages.c.message_id).in_(padded(wanting))
+    where = among((messages.c.thread_key, messages.c.message_id), wanting)
     for row in connection.execute(select(messages).where(where)):
-        wanting[row.thread_key, row.message_id].message = rows.message_from(row)
+        if wanted := wanting.get((row.thread_key, row.message_id)):
+            wanted.message = rows.message_from(row)
 
 
 def _load_pending(connection: Connection, batch: Sequence[Wanted]) -> None:
@@ -123,7 +133,7 @@ def _load_parked(connection: Connection, batch: Sequence[Wanted]) -> None:
     retries = {w.key: w for w in batch if w.act.needs.pending and w.thread.asked > w.thread.taken}
     where: list[ColumnElement[bool]] = []
     if by_seq:
-        where.append(tuple_(parked.c.thread_key, parked.c.seq).in_(padded(by_seq)))
+        where.append(among((parked.c.thread_key, parked.c.seq), by_seq))
     if retries:
         where.append(and_(parked.c.thread_key.in_(padded(retries)), parked.c.ask_seq > 0))
     if not where:
@@ -151,12 +161,13 @@ def _load_prompts(connection: Connection, batch: Sequence[Wanted]) -> None:
     query = (
         select(messages, entries.c.body)
         .join(entries, and_(entries.c.thread_key == messages.c.thread_key, entries.c.seq == messages.c.seq))
-        .where(tuple_(messages.c.thread_key, messages.c.turn_id, messages.c.leg).in_(padded(wanting)))
+        .where(among((messages.c.thread_key, messages.c.turn_id, messages.c.leg), wanting))
         .where(messages.c.fate.in_(_PROMPT_FATES))
         .order_by(messages.c.thread_key, messages.c.seq)
     )
     for row in connection.execute(query):
-        wanting[row.thread_key, row.turn_id, row.leg].append(rows.message_from(row))
+        if (row.thread_key, row.turn_id, row.leg) in wanting:
+            wanting[row.thread_key, row.turn_id, row.leg].append(rows.message_from(row))
 
 
 def _load_runs(connection: Connection, batch: Sequence[Wanted]) -> None:
@@ -197,9 +208,9 @@ def _load_questions(connection: Connection, batch: Sequence[Wanted]) -> None:
     by_turn |= {(w.key, w.retrying.turn_id): w for w in batch if w.act.needs.questions and w.retrying is not None}
     where: list[ColumnElement[bool]] = []
     if by_id:
-        where.append(tuple_(questions.c.thread_key, questions.c.question_id).in_(padded(by_id)))
+        where.append(among((questions.c.thread_key, questions.c.question_id), by_id))
     if by_turn:
-        where.append(tuple_(questions.c.thread_key, questions.c.turn_id).in_(padded(by_turn)))
+        where.append(among((questions.c.thread_key, questions.c.turn_id), by_turn))
     if not where:
         return
     for row in connection.execute(select(questions).where(or_(*where)).order_by(questions.c.question_id)):
@@ -218,9 +229,10 @@ def _load_steps(connection: Connection, batch: Sequence[Wanted]) -> None:
     }
     if not wanting:
         return
-    where = tuple_(steps.c.thread_key, steps.c.turn_id, steps.c.name).in_(padded(wanting))
+    where = among((steps.c.thread_key, steps.c.turn_id, steps.c.name), wanting)
     for row in connection.execute(select(steps).where(where)):
-        wanting[row.thread_key, row.turn_id, row.name].step = rows.step_from(row)
+        if wanted := wanting.get((row.thread_key, row.turn_id, row.name)):
+            wanted.step = rows.step_from(row)
 
 
 def _load_claims(connection: Connection, workspace: str, batch: Sequence[Wanted]) -> None:
