@@ -29,6 +29,9 @@ put back by hand; more than a few in a row is a defect that must show."""
 RELEASE_SECONDS = (0.1, 5.0)
 """First and longest pause between tries to release. Arbitrary: a call's time, and what a waiting thread may lose."""
 
+SETTLE_SECONDS = 1.0
+"""How long a take waits for an earlier claim of this process to be settled. Arbitrary: some calls' time."""
+
 RELEASE_TRIES = 12
 """Tries to release a claim before it is left to the end of its session: about 40 s at the pauses above."""
 
@@ -43,11 +46,11 @@ class TwoStepTaking:
         self._claims = claims
         self._clock = clock
         self._releases: set[asyncio.Task[None]] = set()
-        self._unsettled: set[str] = set()  # threads whose claim's answer was lost
+        self._unsettled: dict[str, asyncio.Task[None]] = {}  # by thread, where a claim's answer was lost
 
     async def take(self, thread_id: str, session: str, how: Start) -> TakeVerdict:
         """See `ports.Taking`."""
-        if thread_id in self._unsettled:
+        if not await self._is_settled(thread_id):
             return Busy(session)
         verdict: TakeVerdict = NothingOwed()
         for _ in range(RAISES_MAX):
@@ -65,8 +68,7 @@ class TwoStepTaking:
         try:
             claimed = await self._claims.claim(thread.thread_id, session, how.run_id, thread.token)
         except BaseException:
-            self._unsettled.add(thread.thread_id)
-            self._later(self._undo(thread.thread_id, session, how.run_id))
+            self._unsettled[thread.thread_id] = self._later(self._undo(thread.thread_id, session, how.run_id))
             raise
         if not isinstance(claimed, Claimed):
             return claimed
@@ -133,10 +135,21 @@ class TwoStepTaking:
             if not isinstance(error, UnavailableError):
                 raise
 
-    def _later(self, work: Coroutine[None, None, None]) -> None:
+    def _later(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._releases.add(task)
         task.add_done_callback(self._releases.discard)
+        return task
+
+    async def _is_settled(self, thread_id: str) -> bool:
+        """Wait a moment for an earlier claim whose answer was lost; False if it is still not known."""
+        undoing = self._unsettled.get(thread_id)
+        if undoing is None:
+            return True
+        sleeping = asyncio.ensure_future(self._clock.sleep(SETTLE_SECONDS))
+        await asyncio.wait((undoing, sleeping), return_when=asyncio.FIRST_COMPLETED)
+        sleeping.cancel()
+        return undoing.done()
 
     async def _undo(self, thread_id: str, session: str, nonce: str) -> None:
         """Find out whether a claim whose answer was lost was made, by making it again, and release it.
@@ -146,7 +159,7 @@ class TwoStepTaking:
         try:
             await self._claim_and_release(thread_id, session, nonce)
         finally:
-            self._unsettled.discard(thread_id)
+            self._unsettled.pop(thread_id, None)
 
     async def _claim_and_release(self, thread_id: str, session: str, nonce: str) -> None:
         pause, longest = RELEASE_SECONDS

@@ -97,8 +97,8 @@ def park(draft: Draft, turn: TurnState, prompts: tuple[Message, ...]) -> None:
 
 
 def charged_deaths(turn: TurnState) -> int:
-    """Return the deaths put down to a turn: once it has died apart, those of the crowds it was in were its own too."""
-    return turn.charged + (turn.crowd_deaths if turn.charged and is_suspect(turn) else 0)
+    """Return the deaths put down to a turn: once it has died alone, those of the crowds it was in were its own too."""
+    return turn.charged + (turn.crowd_deaths if turn.charged else 0)
 
 
 def is_suspect(turn: TurnState) -> bool:
