@@ -1,7 +1,7 @@
 """Lines from a program that may write anything."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnkeeper.adapters.handlers.lines import CutLine, LineSplitter, Refused, parse_line
@@ -17,6 +17,7 @@ def split(chunks: list[bytes], line_bytes_max: int = 1_000) -> list[bytes | CutL
     return lines if last is None else [*lines, last]
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40).map(lambda text: text.replace(b"\n", b"").rstrip(b"\r"))), st.data())
 def test_lines_are_the_same_however_the_stream_is_cut(lines: list[bytes], data: st.DataObject) -> None:
     """A pipe and a connection give back any pieces."""
@@ -29,6 +30,7 @@ def test_lines_are_the_same_however_the_stream_is_cut(lines: list[bytes], data: 
     assert split(chunks) == lines
 
 
+@settings(deadline=None)
 @given(st.integers(1, 3_000), st.integers(1, 400), st.integers(1, 500))
 def test_a_line_that_is_too_long_is_measured_and_its_neighbours_are_whole(
     size: int, line_bytes_max: int, piece: int

@@ -90,5 +90,5 @@ async def real_runners(
             process.start()
             await process.ready()
         plain = parsed.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=False)
-        async with open_books(plain) as books, httpx.AsyncClient(trust_env=False, timeout=3.0) as http:
+        async with open_books(plain) as books, httpx.AsyncClient(trust_env=False, timeout=10.0) as http:
             yield Runners(processes, books, http, plain)

@@ -78,7 +78,7 @@ async def test_a_handler_that_waits_for_ever_is_ended_by_its_progress_deadline(w
             await pause(0.25)
         return "done"
 
-    life = await world.start(hang, turn_progress_seconds=1.0)
+    life = await world.start(hang, turn_progress_seconds=4.0)
     await send(life, "thread", "hang")
     await send(life, "another", "move")
     await world.until_kind("thread", Kind.RUN_ENDED)

@@ -12,6 +12,9 @@ T = TypeVar("T")
 POLL_SECONDS = 0.02
 """Between two looks. Arbitrary: a small part of the shortest ttl here."""
 
+PATIENCE = 4.0
+"""Every deadline here is so many times what a quiet machine needs: it tells a test that hangs, and measures nothing."""
+
 CLOCK = MachineClock()
 
 
@@ -22,13 +25,13 @@ class LateError(AssertionError):
 async def until(
     look: Callable[[], Awaitable[T]], what: str, *, seconds: float = 30.0, poll_seconds: float = POLL_SECONDS
 ) -> T:
-    """Return the first true value of `look`. Raises LateError, naming `what`, after so many seconds."""
-    deadline = CLOCK.monotonic() + seconds
+    """Return the first true value of `look`. Raises LateError, naming `what`, long after so many seconds."""
+    deadline = CLOCK.monotonic() + PATIENCE * seconds
     while True:
         if found := await look():
             return found
         if CLOCK.monotonic() >= deadline:
-            raise LateError(f"not in {seconds:.0f} s: {what}; last seen: {found!r}")
+            raise LateError(f"not in {PATIENCE * seconds:.0f} s: {what}; last seen: {found!r}")
         await CLOCK.sleep(poll_seconds)
 
 
