@@ -124,7 +124,7 @@ class DictJournal:
         if change.claim_changes and change.claim is not None:
             self.claims[thread_id] = change.claim
         elif change.claim_changes and self.claims.get(thread_id, Claim(session="", token=0, nonce="")).session == (
-            change.thread.session
+            change.claim_of or change.thread.session
         ):
             del self.claims[thread_id]
 

@@ -10,12 +10,7 @@ from turnkeeper.core.values import Json
 from turnkeeper.core.words import Kind
 from turnkeeper.ports import Turn
 
-pytestmark = [
-    pytest.mark.timeout(60),
-    pytest.mark.xfail(
-        reason="`core.taking.take` leaves a dead holder's claim as it found it where no run follows; found by the soak"
-    ),
-]
+pytestmark = pytest.mark.timeout(60)
 
 
 async def for_ever(turn: Turn) -> Json:

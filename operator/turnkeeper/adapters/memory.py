@@ -129,7 +129,7 @@ class MemoryJournal:
         known = self.store.claims.get(thread_id)
         if change.claim is not None:
             self.store.claims[thread_id] = change.claim
-        elif known is not None and known.session == change.thread.session:
+        elif known is not None and known.session == (change.claim_of or change.thread.session):
             del self.store.claims[thread_id]
 
     def _rows(self) -> list[Thread]:

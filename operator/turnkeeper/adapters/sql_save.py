@@ -37,7 +37,7 @@ def _save_claims(connection: Connection, workspace: str, changes: Sequence[Chang
     made = [rows.claim_values(workspace, c.thread.thread_id, c.claim) for c in changes if c.claim is not None]
     _upsert(connection, claims, made)
     released = [
-        {"b_workspace": workspace, "b_thread_id": c.thread.thread_id, "b_session": c.thread.session}
+        {"b_workspace": workspace, "b_thread_id": c.thread.thread_id, "b_session": c.claim_of or c.thread.session}
         for c in changes
         if c.claim is None
     ]

@@ -68,8 +68,8 @@ class Seen:
 class Change:
     """What the transaction stores.
 
-    claim: the claim that stands from now on, where `claim_changes`; None gives back the claim of the row's session, and
-    of no other.
+    claim: the claim that stands from now on, where `claim_changes`; None gives back that of the session `claim_of`, or
+    of the row's, and of no other.
     """
 
     thread: Thread
@@ -81,6 +81,7 @@ class Change:
     parked: tuple[Parked, ...] = ()
     claim_changes: bool = False
     claim: Claim | None = None
+    claim_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,12 @@ def take(thread_id: str, taker: Taker, how: Start) -> Act[TakeVerdict]:
             return verdict, None
         fence = Fence(verdict.claim.token, taker.session)
         started, change = turn.begin(seen, thread, fence, how, holder_gone=thread.session not in seen.sessions)
-        if change is None or not isinstance(started, Started):
-            # No run, so no claim: a dead holder's stays as it was found and is replaced by whoever takes next.
-            return started, change
+        if change is None:
+            return started, None
+        if not isinstance(started, Started):
+            # No run, so no claim: what was found of a dead holder's goes, for the thread may never be taken again.
+            found = seen.claim.session if seen.claim is not None else taker.session
+            return started, replace(change, claim_changes=True, claim=None, claim_of=found)
         return started, replace(change, claim_changes=True, claim=verdict.claim)
 
     needs = Needs(pending=True, turn=True, questions=True, claim_for=taker.session)
