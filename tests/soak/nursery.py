@@ -64,16 +64,19 @@ def serve(guard: str) -> None:
 
     if guard:
         SABOTAGE[guard]()
-    signal.signal(signal.SIGCHLD, lambda *_: _reap())
-    born: list[int] = []
+    born: set[int] = set()
+    signal.signal(signal.SIGCHLD, lambda *_: _reap(born))
     for line in sys.stdin.buffer:
         order = json.loads(line)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # nobody is buried before it is in the book
         pid = os.fork()
         if pid == 0:
             _live(order, cli.main)
-        born.append(pid)
+        born.add(pid)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         os.write(1, f"{pid}\n".encode())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _reap(born)
     for pid in born:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -81,6 +84,7 @@ def serve(guard: str) -> None:
 
 def _live(order: Mapping[str, object], main: object) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
     log = os.open(str(order["log"]), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     empty = os.open(os.devnull, os.O_RDONLY)
     for place, to in ((0, empty), (1, log), (2, log)):
@@ -101,10 +105,11 @@ def _live(order: Mapping[str, object], main: object) -> NoReturn:
         os._exit(code)
 
 
-def _reap() -> None:
+def _reap(born: set[int]) -> None:
+    """Take leave of those that ended: from here on their pids may be given to others."""
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            born.discard(pid)
 
 
 if __name__ == "__main__":
