@@ -16,7 +16,10 @@ from pathlib import Path
 import httpx
 
 from tests.soak.nursery import Nursery
-from tests.soak.waiting import until
+from tests.soak.waiting import CLOCK, until
+
+FREEZE_SECONDS = 5.0
+"""Longest wait for a process to stand still. Arbitrary: a thousand times what it takes."""
 
 START_SECONDS = 90.0
 """Longest start. One takes a second alone; a busy machine gets ninety."""
@@ -104,9 +107,23 @@ class RunnerProcess:
         self._bury()
 
     def freeze(self) -> None:
-        """Stop it, with its sockets, memory and locks as they are."""
+        """Stop it, with its sockets, memory and locks as they are; return once each of its threads stands.
+
+        On a busy machine the signal takes a while to reach all of them, and one that still runs may take a lock that
+        was just given back.
+        """
         self.send(signal.SIGSTOP)
+        deadline = CLOCK.monotonic() + FREEZE_SECONDS
+        while self.is_alive and not self._stands_still() and CLOCK.monotonic() < deadline:
+            os.sched_yield()
         self.is_frozen = True
+
+    def _stands_still(self) -> bool:
+        states = set()
+        for stat in Path(f"/proc/{self.pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):  # a thread that has just ended
+                states.add(stat.read_text().rpartition(")")[2].split()[0])
+        return states <= {"T"}
 
     def thaw(self) -> None:
         """Let it go on."""
