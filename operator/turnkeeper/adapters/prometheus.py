@@ -14,6 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from turnkeeper.core.trace import TAKEN_OVER
 from turnkeeper.ports import Stats
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -26,9 +27,6 @@ TURN_BUCKETS = (0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
 
 SUPERSEDED = "Superseded"
 """The verdict of a write that the journal's fence refused."""
-
-TAKEN_OVER = "TakenOver"
-"""The verdict of a start that found another session's run open and ended it."""
 
 
 class PrometheusObserver:

@@ -21,6 +21,7 @@ from turnkeeper.errors import HandlerError, InvalidInputError, LostRunError, Tur
 from turnkeeper.ports import Asking, Clock, Handler, Hints, Journal, Pause
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.turns import LiveTurn
+from turnkeeper.runner.waiting import first_of
 
 NEWS_SECONDS = 5.0
 """How often a run looks at its row without any hint. Arbitrary: what a lost hint may cost."""
@@ -100,9 +101,7 @@ class Execution:
     async def _cancel(self, work: asyncio.Future[Json | Pause]) -> None:
         """Cancel the handler and wait for it within the grace; one that ignores it is left behind, cut off the log."""
         work.cancel()
-        sleeping = asyncio.ensure_future(self._clock.sleep(self._options.cancel_grace_seconds))
-        await asyncio.wait((work, sleeping), return_when=asyncio.FIRST_COMPLETED)
-        sleeping.cancel()
+        await first_of((work,), self._clock, self._options.cancel_grace_seconds)
         if not work.done():
             self._live.lose()
             work.add_done_callback(_consume)

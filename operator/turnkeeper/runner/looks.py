@@ -30,6 +30,7 @@ class Looks:
         self._observer = observer
         self._look = look
         self._armed: dict[str, Look] = {}
+        self._ripening: set[str] = set()
         self._by_session: defaultdict[str, set[str]] = defaultdict(set)
 
     def __len__(self) -> int:
@@ -60,16 +61,19 @@ class Looks:
         """Forget a thread's look: the thread is taken here."""
         known = self._armed.pop(thread_id, None)
         if known is not None:
-            self._forget_session(known)
+            self._forget(known)
             self._timers.disarm(thread_id)
 
     def _put(self, look: Look) -> None:
         self.disarm(look.thread_id)
         self._armed[look.thread_id] = look
         self._by_session[look.session].add(look.thread_id)
+        if look.ripe:
+            self._ripening.add(look.thread_id)
         self._timers.arm(look.thread_id, look.due_seconds, lambda: self._take_look(look))
 
-    def _forget_session(self, look: Look) -> None:
+    def _forget(self, look: Look) -> None:
+        self._ripening.discard(look.thread_id)
         self._by_session[look.session].discard(look.thread_id)
         if not self._by_session[look.session]:
             del self._by_session[look.session]
@@ -77,17 +81,16 @@ class Looks:
     @property
     def ripening(self) -> int:
         """How many threads wait here for the gap after earlier deaths."""
-        return sum(look.ripe for look in self._armed.values())
+        return len(self._ripening)
 
     def is_ripening(self, thread_id: str) -> bool:
         """Whether the thread waits here for the gap after earlier deaths, and should not be taken before."""
-        known = self._armed.get(thread_id)
-        return known is not None and known.ripe
+        return thread_id in self._ripening
 
     async def _take_look(self, look: Look) -> None:
         if self._armed.get(look.thread_id) is look:
             del self._armed[look.thread_id]
-            self._forget_session(look)
+            self._forget(look)
         try:
             result = await self._look(look)
         except TurnkeeperError as error:

@@ -23,6 +23,7 @@ from turnkeeper.core.claim import SessionGone, lost_seconds
 from turnkeeper.errors import TurnkeeperError, UnavailableError
 from turnkeeper.ports import Claims, Clock, Observer
 from turnkeeper.runner.options import RunnerOptions
+from turnkeeper.runner.waiting import set_within
 
 RENEWALS_PER_TTL = 3
 """Two may fail before the session is in danger."""
@@ -138,7 +139,7 @@ class SessionKeeper:
         while True:
             remaining = self._held_until - self._clock.monotonic()
             if remaining > 0 and not self._gone.is_set():
-                await self._until_gone(remaining)
+                await set_within(self._gone, self._clock, remaining)
                 continue
             lost = self._session
             self._opened.clear()
@@ -146,15 +147,6 @@ class SessionKeeper:
             self._on_lost(lost)
             await self._reopen()
             self._on_opened()
-
-    async def _until_gone(self, seconds: float) -> None:
-        waiting = asyncio.ensure_future(self._gone.wait())
-        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-            sleeping.cancel()
 
     async def _reopen(self) -> None:
         pause, longest = REOPEN_SECONDS

@@ -22,6 +22,7 @@ from turnkeeper.runner.drive import Drive, DriveVerdict, Failed, Tools
 from turnkeeper.runner.execution import Cause
 from turnkeeper.runner.looks import Looks
 from turnkeeper.runner.slots import Slots
+from turnkeeper.runner.waiting import first_of
 
 BACKLOG_SECONDS = 1.0
 """How often a runner with room looks for owed threads that nobody offered it. Arbitrary: one small read a second."""
@@ -173,9 +174,7 @@ class Taker:
             remaining = deadline - self._tools.clock.monotonic()
             if remaining <= 0:
                 return False
-            sleeping = asyncio.ensure_future(self._tools.clock.sleep(remaining))
-            await asyncio.wait([*self._tasks, sleeping], return_when=asyncio.FIRST_COMPLETED)
-            sleeping.cancel()
+            await first_of(self._tasks, self._tools.clock, remaining)
         return True
 
     async def run_backlog(self) -> None:

@@ -6,7 +6,6 @@ An armed timer is an entry of a dictionary and of a heap: no task, no I/O.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 import logging
 from collections.abc import Callable, Coroutine, Hashable
@@ -14,6 +13,7 @@ from itertools import count
 from typing import Any
 
 from turnkeeper.ports import Clock
+from turnkeeper.runner.waiting import set_within
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +51,7 @@ class Timers:
         while True:
             self._changed.clear()
             wait = self._start_due()
-            with contextlib.suppress(TimeoutError):
-                await self._until_changed(wait)
+            await self._until_changed(wait)
 
     def _start_due(self) -> float | None:
         """Start every due action and return the seconds until the next, or None if there is none."""
@@ -73,13 +72,7 @@ class Timers:
         if seconds is None:
             await self._changed.wait()
             return
-        waiting = asyncio.ensure_future(self._changed.wait())
-        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-            sleeping.cancel()
+        await set_within(self._changed, self._clock, seconds)
 
     def _start(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = asyncio.create_task(action())
