@@ -5,6 +5,7 @@ turnkeeper send alice '{"order": "A-17", "eur": 30}' --content-json
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
 from turnkeeper.core.values import Json
@@ -19,7 +20,7 @@ async def turn(turn: Turn) -> Json | Pause:
         order = cast("Mapping[str, Json]", question.detail)
         if question.resolution is Resolution.APPROVED:
             # Whatever dies from here on: a later attempt of this turn gets this receipt, and no second refund.
-            receipts.append(await turn.step(f"refund {order['order']}", lambda order=order: refund(order, turn.token)))
+            receipts.append(await turn.step(f"refund {order['order']}", partial(refund, order, turn.token)))
         else:
             await turn.emit(f"{order['order']} is not refunded: {question.resolution}")
     if receipts:

@@ -21,7 +21,8 @@ def hear() -> dict[str, Any]:
     line = sys.stdin.readline()
     if not line:
         sys.exit("the runner is gone")
-    return json.loads(line)
+    heard: dict[str, Any] = json.loads(line)
+    return heard
 
 
 def step(name: str, effect: Callable[[], object]) -> Any:  # noqa: ANN401 - any JSON value

@@ -11,16 +11,19 @@ UnknownOutcomeError: the connection broke while committing. Anything else is a d
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from turnkeeper.errors import SettingsError, UnavailableError, UnknownOutcomeError
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Transaction = Callable[[Connection], T]
@@ -30,6 +33,24 @@ BUSY_SECONDS = 5.0
 
 STATEMENT_SECONDS = 10.0
 """Longest statement. Ours take milliseconds; one that takes this long is stuck behind a lock or a dead connection."""
+
+STUCK_SECONDS = 10.0
+"""A transaction whose client has been silent for so long, with locks that others wait for, is ended by them."""
+
+_LOCK_TIMEOUT = "55P03"
+
+_END_STUCK = text(
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+    " WHERE application_name = :name AND datname = current_database() AND usename = current_user"
+    " AND wait_event = 'ClientRead' AND xact_start < clock_timestamp() - make_interval(secs => :seconds)"
+)
+"""Ends our own kind's transactions that wait for their client.
+
+The server's time limits do not reach all of them: a process frozen between the parsing of a statement and its use
+counts as active and not as idle, and while the server reads from a client no statement's time runs out.
+"""
+
+_NAME = "turnkeeper"
 
 POOL_SIZE = 5
 """Connections of one process: two writers, a few readers. Turns share them; none holds one while it waits."""
@@ -158,7 +179,7 @@ class PostgresDatabase:
 
     def __init__(self, url: URL) -> None:
         limits = {
-            "application_name": "turnkeeper",
+            "application_name": _NAME,
             "statement_timeout": str(int(STATEMENT_SECONDS * 1000)),
             "lock_timeout": str(int(BUSY_SECONDS * 1000)),
             "idle_in_transaction_session_timeout": str(int(STATEMENT_SECONDS * 1000)),
@@ -186,7 +207,20 @@ class PostgresDatabase:
             if is_committing:
                 msg = f"the connection broke while committing: {_short(error)}"
                 raise UnknownOutcomeError(msg) from error
+            if _sqlstate(error) == _LOCK_TIMEOUT:
+                await self._end_stuck()
             raise sorted_error(error) from error
+
+    async def _end_stuck(self) -> None:
+        """Free what a frozen process has locked. A failure is logged: the transaction that waited has failed anyhow."""
+        try:
+            async with self._engine.connect() as connection:
+                ended = await connection.scalar(_END_STUCK, {"name": _NAME, "seconds": STUCK_SECONDS})
+        except (OSError, TimeoutError, SQLAlchemyError) as error:
+            _log.warning("a lock is held too long, and its holder can't be looked for: %s", _short(error))
+            return
+        if ended:
+            _log.warning("%d transactions of a process silent for %g s held locks and were ended", ended, STUCK_SECONDS)
 
     async def read(self, transaction: Transaction[T]) -> T:
         """See `Database`."""
@@ -208,12 +242,16 @@ def sorted_error(error: Exception) -> Exception:
     elif error.connection_invalidated:
         is_passing = True
     else:
-        state = getattr(error.orig, "sqlstate", None)
+        state = _sqlstate(error)
         name = type(error.orig).__name__
         is_sqlite = name == "OperationalError" and "no such" not in str(error.orig)
         is_broken = state is None and name in {"InterfaceError", "InternalClientError"}
         is_passing = is_sqlite or is_broken or state in _PASSING_STATES or (state or "").startswith(("08", "53"))
     return UnavailableError(f"the journal can't be reached now: {_short(error)}") if is_passing else error
+
+
+def _sqlstate(error: Exception) -> str | None:
+    return getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
 
 
 def _short(error: Exception) -> str:
