@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 SCRIPT := PYTHONPATH=. $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint format types arrows tidy spec spec-refute spec-all sim sim-long sim-mutants bench soak lock clean
+.PHONY: help setup run test check lint format types arrows crd tidy spec spec-refute spec-all sim sim-long sim-mutants bench soak lock clean
 MAKEFLAGS += --no-print-directory
 
 help: ## this list
@@ -53,6 +53,11 @@ types: .venv/.installed-dev ## mypy, strict, tests too
 
 arrows: .venv/.installed-dev ## imports point one way; each library stays in its rooms
 	$(BIN)/lint-imports --no-logo
+
+crd: .venv/.installed ## remake the Workspace's definition from its model, in crds/ and in the chart
+	@mkdir -p crds charts/turnkeeper/templates
+	$(BIN)/turnkeeper crd >crds/turnkeeper.dev_workspaces.yaml
+	$(BIN)/turnkeeper crd --chart >charts/turnkeeper/templates/workspace-crd.yaml
 
 tidy: .venv/.installed-dev ## the rules of style that no linter knows
 	$(BIN)/pytest -q tests/tidy

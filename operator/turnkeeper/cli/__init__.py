@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from turnkeeper import __version__
-from turnkeeper.cli import reading, running, verifying, writing
+from turnkeeper.cli import definition, reading, running, verifying, writing
 from turnkeeper.cli.exits import CommandError, ExitCode
 from turnkeeper.cli.options import examples
 from turnkeeper.cli.output import say, tell
@@ -91,6 +91,11 @@ app.command(
     )
 )(verifying.verify)
 app.add_typer(writing.parked, name="parked")
+app.command(
+    epilog=examples(
+        "turnkeeper crd | kubectl apply --server-side -f -",
+    )
+)(definition.crd)
 
 
 def _show_version(asked: bool) -> None:
