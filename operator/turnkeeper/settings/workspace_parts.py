@@ -1,6 +1,6 @@
 """The shapes that every part of a Workspace is made of: how its fields are named, and what their texts may hold.
 
-All that the API server can check by a schema or a CEL rule is said as one, so that a mistake is refused where it is made
+What the API server can check by a schema or a CEL rule is said as one, so that a mistake is refused where it is made
 and the controller meets none that it can't act on.
 """
 
