@@ -1,10 +1,12 @@
 """S19: the message that lands as the turn ends."""
 
 import asyncio
+from collections import defaultdict
 
 import pytest
 
 from tests.scenarios.harness import Life, World, send
+from tests.soak.waiting import until_true
 from turnkeeper.core.values import Json
 from turnkeeper.core.words import Fate, Kind, Outcome
 from turnkeeper.ports import Turn
@@ -21,13 +23,20 @@ class Landing:
     def __init__(self, count: int) -> None:
         self.lives: list[Life] = []
         self.point_of: dict[str, str] = {}
+        self.ended: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.count = count
 
     async def at(self, point: str, thread_id: str) -> None:
         """Send, if this is the point of the thread."""
+        if point == "after:end":
+            self.ended[thread_id].set()
         if self.point_of.get(thread_id) == point:
-            del self.point_of[thread_id]
-            await asyncio.gather(*(self._say(thread_id, number) for number in range(len(SENDERS))))
+            await self._say_all(thread_id)
+
+    async def _say_all(self, thread_id: str) -> None:
+        self.point_of[thread_id] = ""
+        await asyncio.gather(*(self._say(thread_id, number) for number in range(len(SENDERS))))
+        del self.point_of[thread_id]
 
     async def _say(self, thread_id: str, who: int) -> None:
         for number in range(who, self.count, len(SENDERS)):
@@ -45,11 +54,15 @@ class Landing:
 
     async def land(self, thread_id: str, point: str) -> None:
         """Begin a turn into which the messages land."""
-        self.point_of[thread_id] = "after:end" if point == "hand_over" else point
+        self.point_of[thread_id] = point
         await send(self.lives[0], thread_id, "begin", sender="ann")
         if point == "hand_over":  # beside the hooks: no one knows whether before or after the release
-            del self.point_of[thread_id]
-            await asyncio.gather(*(self._say(thread_id, number) for number in range(len(SENDERS))))
+            await self.ended[thread_id].wait()
+            await self._say_all(thread_id)
+
+    async def landed(self) -> None:
+        """Wait until everything has been sent; a point that is never reached would be waited for in vain."""
+        await until_true(lambda: not self.point_of, "everything is sent", seconds=60)
 
 
 async def _lives(world: World, landing: Landing) -> None:
@@ -82,9 +95,9 @@ async def test_what_lands_as_a_turn_ends_is_in_it_or_begins_the_next(world: Worl
     for first in range(0, TRIALS, TOGETHER):
         trials = range(first, first + TOGETHER)
         await asyncio.gather(*(landing.land(f"thread-{n}", POINTS[n % len(POINTS)]) for n in trials))
+    await landing.landed()
     await world.settled()
     await _check(world, 3)
-    assert not landing.point_of, "a point was never reached"
 
 
 @pytest.mark.timeout(180)
@@ -93,6 +106,7 @@ async def test_a_burst_as_a_turn_ends_is_heard_whole(world: World) -> None:
     landing = Landing(count=50)
     await _lives(world, landing)
     await asyncio.gather(*(landing.land(f"thread-{point}", point) for point in POINTS))
+    await landing.landed()
     await world.settled()
     await _check(world, 50)
 
