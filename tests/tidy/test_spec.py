@@ -27,7 +27,7 @@ def actions_of_the_specification() -> set[str]:
     definitions = re.findall(r"^(Step\(p\)|System|Environment) ==\n((?:    .*\n)+)", text, re.MULTILINE)
     bodies = "".join(body for _, body in definitions)
     named = set(re.findall(r"\b([A-Z][A-Za-z]+)\(p\)", bodies)) | set(
-        re.findall(r"\\/ ([A-Z][A-Za-z]+)$", bodies, re.M)
+        re.findall(r"\\/ ([A-Z][A-Za-z]+)$", bodies, re.MULTILINE)
     )
     return (named - {"Step", "Look"}) | {"LookAgain"}  # Look is LookAgain that finds something
 
