@@ -89,7 +89,9 @@ sim-mutants: .venv/.installed-dev ## each guard taken away from the simulated co
 
 lock: .venv/.installed-dev ## remake the locks; ARGS="--upgrade" takes the newest of everything
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements.lock
-	$(COMPILE) $(ARGS) pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) $(ARGS) pyproject.toml --extra kubernetes --constraint requirements.lock --output-file requirements-kubernetes.lock
+	$(COMPILE) $(ARGS) pyproject.toml --extra kubernetes --group dev --constraint requirements-kubernetes.lock \
+		--output-file requirements-dev.lock
 	$(COMPILE) $(ARGS) --group build --constraint requirements-dev.lock --output-file requirements-build.lock
 
 clean: ## remove what make made; an embedded workspace's log stays

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 import turnkeeper
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock")
+LOCKS = ("requirements.lock", "requirements-kubernetes.lock", "requirements-dev.lock", "requirements-build.lock")
 
 Pins = dict[str, str]
 
@@ -86,7 +86,9 @@ def test_the_locks_meet_what_is_declared() -> None:
     settings = pyproject()
     runtime, development = settings["project"]["dependencies"], settings["dependency-groups"]["dev"]
     assert unmet(runtime, pins("requirements.lock")) == []
-    assert unmet(runtime + development, pins("requirements-dev.lock")) == []
+    cluster = runtime + settings["project"]["optional-dependencies"]["kubernetes"]
+    assert unmet(cluster, pins("requirements-kubernetes.lock")) == []
+    assert unmet(cluster + development, pins("requirements-dev.lock")) == []
     assert unmet(settings["dependency-groups"]["build"], pins("requirements-build.lock")) == []
     assert unmet(["turnkeeper-never>=1"], pins("requirements.lock")) != []
 
@@ -97,7 +99,7 @@ def test_the_locks_agree() -> None:
     for lock in LOCKS:
         differing = {name: version for name, version in pins(lock).items() if development.get(name, version) != version}
         assert differing == {}
-    assert pins("requirements.lock").items() <= development.items()
+    assert pins("requirements.lock").items() <= pins("requirements-kubernetes.lock").items() <= development.items()
 
 
 @pytest.mark.parametrize("lock", LOCKS)
