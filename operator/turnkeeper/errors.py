@@ -10,9 +10,13 @@ of each is written for the person who reads it: what happened, to which thread, 
     │   ├── InvalidContentError
     │   └── TooLargeError
     ├── NotFoundError            what was named does not exist
+    │   └── KubeNotFoundError
     ├── StandsOtherwiseError     what was asked can't be any more: something else stands, and is named
+    │   └── KubeConflictError
     ├── UnavailableError         a part can't be reached now; nothing is known to have been recorded
-    │   └── UnknownOutcomeError  it may or may not have been recorded: ask again under the same id
+    │   ├── UnknownOutcomeError  it may or may not have been recorded: ask again under the same id
+    │   ├── KubeRefusedError     the API server does not allow it, or not like this, until somebody changes something
+    │   └── KubeGoneError        what a list or watch would go on from is too old: list afresh
     ├── ClosedError              this runner takes nothing any more
     ├── SettingsError            the configuration can't be used
     └── HandlerError             a handler broke its contract; it costs that handler's run, nothing else
@@ -58,11 +62,44 @@ class StandsOtherwiseError(TurnkeeperError):
 
 
 class UnavailableError(TurnkeeperError):
-    """A part that is needed can't be reached now (HTTP 503); asking again later is right."""
+    """A part that is needed can't be reached now (HTTP 503); asking again later is right.
+
+    `retry_after_seconds`: what the part itself asked for, or None.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class UnknownOutcomeError(UnavailableError):
     """The answer to a write was lost: it may or may not have been recorded. Ask again under the same id."""
+
+
+class KubeNotFoundError(NotFoundError):
+    """The Kubernetes object, or the namespace or kind that it would be in, does not exist."""
+
+
+class KubeConflictError(StandsOtherwiseError):
+    """The Kubernetes object exists already, or is not at the version that the write was for.
+
+    `stands` is the API server's reason: `AlreadyExists` or `Conflict`.
+    """
+
+
+class KubeRefusedError(UnavailableError):
+    """The API server refuses (401, 403, 400, 422); the text names the right or the field. Nothing was recorded.
+
+    Asking again is right in so far as somebody may grant the right meanwhile. `status` is the HTTP status.
+    """
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class KubeGoneError(UnavailableError):
+    """The version that a list or a watch would go on from is no longer kept (410): list afresh, watch from there."""
 
 
 class ClosedError(TurnkeeperError):

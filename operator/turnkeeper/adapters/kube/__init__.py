@@ -1,0 +1,1 @@
+"""Kubernetes: its API as plain JSON, and sessions and claims as Leases."""
