@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL
 
-from turnkeeper import wiring
 from turnkeeper.adapters.prometheus import PrometheusObserver
 from turnkeeper.adapters.sql_journal import SqlJournal, open_journal
 from turnkeeper.ports import Observer
 from turnkeeper.settings import Settings
 from turnkeeper.settings.models import JournalSettings, SqliteSettings
+from turnkeeper.wiring import parts
 
 
 async def test_a_start_waits_for_another_writer_longer_than_a_renewal_may(
@@ -30,6 +30,6 @@ async def test_a_start_waits_for_another_writer_longer_than_a_renewal_may(
             asyncio.get_running_loop().call_later(1.5 * settings.claim_ttl_seconds, other.execute, "ROLLBACK")
             return journal
 
-        monkeypatch.setattr(wiring, "open_journal", open_and_lock)
-        async with wiring.open_runner(settings, PrometheusObserver()):
+        monkeypatch.setattr(parts, "open_journal", open_and_lock)
+        async with parts.open_runner(settings, PrometheusObserver()):
             assert not other.in_transaction
