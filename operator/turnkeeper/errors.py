@@ -77,7 +77,7 @@ class UnknownOutcomeError(UnavailableError):
 
 
 class KubeNotFoundError(NotFoundError):
-    """The Kubernetes object, or the namespace or kind that it would be in, does not exist."""
+    """The Kubernetes object, or the namespace that it would be in, does not exist; the API server itself says so."""
 
 
 class KubeConflictError(StandsOtherwiseError):

@@ -83,8 +83,13 @@ def refusal(call: Call, status: int, headers: Mapping[str, str], body: bytes) ->
         kind = UnknownOutcomeError if call.is_write else UnavailableError
         return kind(text, retry_after_seconds=retry_after_seconds(headers))
     match status:
-        case 404:
+        case 404 if reason == "NotFound":
             return KubeNotFoundError(f"{call}: not found: {message}")
+        case 404:  # nobody may conclude from this that an object is gone
+            return UnavailableError(
+                f"{call}: there is no such part of the API here (404): {message}. Is its definition installed, and is "
+                "this the API server's address?"
+            )
         case 409:
             return KubeConflictError(f"{call}: {message}", reason)
         case 410:

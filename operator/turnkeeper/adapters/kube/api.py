@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from turnkeeper.adapters.kube.answers import Call, Object, error_event, unanswered
 from turnkeeper.adapters.kube.caller import Caller
@@ -179,12 +180,12 @@ class KubeApi:
         await self._caller.aclose()
 
 
-async def open_kube_api(*, deadline_seconds: float = 5.0) -> KubeApi:
-    """Return a client for this pod's service account, or else for the user's kubeconfig.
+async def open_kube_api(*, deadline_seconds: float = 5.0, kubeconfig: Path | None = None) -> KubeApi:
+    """Return a client for a kubeconfig, else for this pod's service account, else for the user's own kubeconfig.
 
-    Raises SettingsError where there is neither. Nothing is sent yet.
+    Raises SettingsError where there is none of them. Nothing is sent yet.
     """
-    return KubeApi(await open_connection(), deadline_seconds=deadline_seconds)
+    return KubeApi(await open_connection(kubeconfig), deadline_seconds=deadline_seconds)
 
 
 def _name_of(body: Object) -> str:

@@ -14,10 +14,12 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+from yaml import YAMLError
 
 from turnkeeper import __version__
 from turnkeeper.adapters.kube.answers import Call
@@ -44,9 +46,10 @@ class _Pool:
 class Connection:
     """Sends calls under this client's identity. Made by `open_connection`, used on one loop."""
 
-    def __init__(self, configuration: Configuration, *, is_in_cluster: bool) -> None:
+    def __init__(self, configuration: Configuration, *, is_in_cluster: bool, kubeconfig: str | None) -> None:
         self._configuration = configuration
         self._is_in_cluster = is_in_cluster
+        self._kubeconfig = kubeconfig
         self._read_seconds = time.monotonic()
         self._pool: _Pool | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -86,7 +89,7 @@ class Connection:
         """Read this client's identity again; True if it is another one than before."""
         before = self._bearer
         try:
-            self._configuration = await _load(is_in_cluster=self._is_in_cluster)
+            self._configuration = await _load(self._kubeconfig, is_in_cluster=self._is_in_cluster)
         except (ConfigException, OSError):
             return False  # a file in the middle of being replaced: the old token is still good for a while
         self._read_seconds = time.monotonic()
@@ -126,27 +129,27 @@ class Connection:
             closing.add_done_callback(self._closing.discard)
 
 
-async def open_connection() -> Connection:
-    """Return the connection of this pod's service account, or else of the user's kubeconfig.
+async def open_connection(kubeconfig: Path | None = None) -> Connection:
+    """Return the connection of a kubeconfig, else of this pod's service account, else of the user's own kubeconfig.
 
-    Raises SettingsError where there is neither.
+    Raises SettingsError where there is none of them.
     """
-    is_in_cluster = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    is_in_cluster = kubeconfig is None and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    file = str(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG")
     try:
-        return Connection(await _load(is_in_cluster=is_in_cluster), is_in_cluster=is_in_cluster)
-    except (ConfigException, OSError) as error:
-        where = "this pod's service account" if is_in_cluster else f"{os.environ.get('KUBECONFIG') or '~/.kube/config'}"
-        advice = "mount a service account token" if is_in_cluster else "set KUBECONFIG"
-        raise SettingsError(f"no way to a Kubernetes API server: {where}: {error}. In a pod, {advice}") from error
+        configuration = await _load(file, is_in_cluster=is_in_cluster)
+    except (ConfigException, OSError, YAMLError) as error:
+        where = "this pod's service account" if is_in_cluster else file or "~/.kube/config"
+        advice = "mount a service account token" if is_in_cluster else "set KUBECONFIG to a file that names one"
+        raise SettingsError(f"no way to a Kubernetes API server: {where}: {error}; {advice}") from error
+    return Connection(configuration, is_in_cluster=is_in_cluster, kubeconfig=file)
 
 
-async def _load(*, is_in_cluster: bool) -> Configuration:
+async def _load(kubeconfig: str | None, *, is_in_cluster: bool) -> Configuration:
     configuration = Configuration()
     if is_in_cluster:
         load_incluster_config(configuration, try_refresh_token=False)  # type: ignore[no-untyped-call]  # the library's
     else:
-        await load_kube_config(
-            config_file=os.environ.get("KUBECONFIG"), client_configuration=configuration, persist_config=False
-        )
+        await load_kube_config(config_file=kubeconfig, client_configuration=configuration, persist_config=False)
     configuration.connection_pool_maxsize = CONNECTIONS_MAX
     return configuration
