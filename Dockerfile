@@ -1,0 +1,35 @@
+# The one image of turnkeeper: the controller, the runners and the command line. It is built on any base that has
+# Python 3.11 or later with venv:
+#     docker build --build-arg BASE=my/python:3.13 --tag my/turnkeeper .
+# Where pip must not go to an index, hand it the packages of both locks: --build-context wheels=FOLDER, and
+# --build-arg PIP_NO_INDEX=1. Nothing of how this machine reaches an index is kept in a layer.
+ARG BASE=python:3.13-slim
+
+FROM scratch AS wheels
+
+FROM ${BASE} AS build
+ARG PIP_NO_INDEX=
+ARG PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+COPY requirements-kubernetes.lock requirements-build.lock ./
+RUN --mount=type=bind,from=wheels,source=/,target=/wheels \
+    python3 -m venv /opt/turnkeeper && python3 -m venv builder && \
+    /opt/turnkeeper/bin/pip install --no-cache-dir --require-hashes --find-links /wheels -r requirements-kubernetes.lock && \
+    builder/bin/pip install --no-cache-dir --require-hashes --find-links /wheels -r requirements-build.lock
+COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
+COPY operator operator
+RUN builder/bin/pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir dist . && \
+    /opt/turnkeeper/bin/pip install --no-cache-dir --no-index --no-deps dist/*.whl && \
+    /opt/turnkeeper/bin/python -m compileall -q /opt/turnkeeper/lib
+
+FROM ${BASE}
+LABEL org.opencontainers.image.title="turnkeeper" \
+      org.opencontainers.image.description="Threads of messages, each worked on by one worker at a time" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /opt/turnkeeper /opt/turnkeeper
+# Nothing is written beside the program: the root may be read-only. Lines reach `kubectl logs` as they are written.
+ENV PATH=/opt/turnkeeper/bin:${PATH} PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# Nobody's number on the base images that people use; by number, so that Kubernetes can see that it is not root.
+USER 65532:65532
+WORKDIR /
+ENTRYPOINT ["turnkeeper"]
