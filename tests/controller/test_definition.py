@@ -50,7 +50,9 @@ def test_the_copies_are_the_model() -> None:
 
 def test_the_chart_keeps_the_definition() -> None:
     """Uninstalling a chart must not delete every Workspace; the two texts differ in nothing else."""
-    chart, plain = yaml.safe_load(chart_text()), yaml.safe_load(crd_text())
+    header, opening, *lines, closing = chart_text().splitlines()
+    assert (header[0], opening, closing) == ("#", "{{- if .Values.crd.install }}", "{{- end }}")
+    chart, plain = yaml.safe_load("\n".join(lines)), yaml.safe_load(crd_text())
     assert chart["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
     assert chart == plain == workspace_crd()
 

@@ -100,7 +100,7 @@ def chart_text() -> str:
     definition = workspace_crd()
     definition["metadata"] = {"name": NAME, "annotations": {"helm.sh/resource-policy": "keep"}}
     text = _yaml(definition).replace("{{", '{{ "{{" }}')  # none today; a template would read one as its own
-    return HEADER + text
+    return f"{HEADER}{{{{- if .Values.crd.install }}}}\n{text}{{{{- end }}}}\n"
 
 
 class _Dumper(yaml.SafeDumper):
