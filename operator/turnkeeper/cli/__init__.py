@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from turnkeeper import __version__
-from turnkeeper.cli import definition, reading, running, verifying, writing
+from turnkeeper.cli import definition, podding, reading, running, verifying, writing
 from turnkeeper.cli.exits import CommandError, ExitCode
 from turnkeeper.cli.options import examples
 from turnkeeper.cli.output import say, tell
@@ -96,6 +96,7 @@ app.command(
         "turnkeeper crd | kubectl apply --server-side -f -",
     )
 )(definition.crd)
+app.command()(podding.runner)
 
 
 def _show_version(asked: bool) -> None:
