@@ -1,12 +1,14 @@
-"""Databases for the tests that need one, and the rule that in CI nothing is left out.
+"""Databases and clusters for the tests that need one, and the rule that in CI nothing is left out.
 
 `sqlite_url` and `postgresql_url` are each a fresh, empty database; a test that takes `database_url` runs on both.
+`kubeconfig` is a real API server's, and `namespace` a fresh one of it. They are there where TURNKEEPER_TEST_KUBECONFIG
+names a kubeconfig file, or says `control-plane`: then etcd and an API server are built and started for the tests.
 """
 
 import asyncio
 import os
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,9 +16,13 @@ import pytest
 from sqlalchemy import URL, make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from tests.cluster.control_plane import control_plane
 from tests.postgres_server import PostgresUnavailableError, postgres_server
+from turnkeeper.adapters.kube.api import KubeApi, open_kube_api
+from turnkeeper.adapters.kube.resources import NAMESPACES
 
 IN_CI = os.environ.get("CI", "").lower() in {"true", "1"}
+GIVEN_CLUSTER = os.environ.get("TURNKEEPER_TEST_KUBECONFIG", "")
 GIVEN_SERVER = os.environ.get("TURNKEEPER_TEST_POSTGRESQL_URL", "")
 
 
@@ -61,6 +67,40 @@ def database_url(request: pytest.FixtureRequest) -> str:
     """A fresh database of each kind in turn."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
+
+
+@pytest.fixture(scope="session")
+def kubeconfig() -> Iterator[Path]:
+    """The kubeconfig of a real API server, for one test process."""
+    if GIVEN_CLUSTER == "control-plane":
+        with control_plane() as plane:
+            yield plane.kubeconfig
+    else:
+        yield Path(GIVEN_CLUSTER)
+
+
+@pytest.fixture
+def namespace(kubeconfig: Path) -> Iterator[str]:
+    """A fresh namespace; deleted afterwards, as far as the cluster has somebody who does it."""
+    name = f"turnkeeper-test-{uuid.uuid4().hex[:12]}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    _in_cluster(kubeconfig, lambda api: api.create(NAMESPACES, None, body))
+    yield name
+    _in_cluster(kubeconfig, lambda api: api.delete(NAMESPACES, None, name))
+
+
+def _in_cluster(kubeconfig: Path, action: Callable[[KubeApi], Awaitable[object]]) -> None:
+    """Do something in the cluster, from a thread of its own, as `_command` does."""
+
+    async def send() -> None:
+        api = await open_kube_api(deadline_seconds=30.0, kubeconfig=kubeconfig)
+        try:
+            await action(api)
+        finally:
+            await api.aclose()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, send()).result()
 
 
 def _command(server: URL, statement: str) -> None:

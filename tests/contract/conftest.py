@@ -6,18 +6,30 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from tests.contract.stores import MemoryStores, SqlStore, Store, fused, two_step
+from tests.conftest import GIVEN_CLUSTER
+from tests.contract.stores import LeaseStore, MemoryStores, SqlStore, Store, fused, two_step
 from turnkeeper.ports import Claims, Journal, Taking
 
 MakeTaking = Callable[[Journal, Claims], Taking]
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+WITH_LEASES = bool(GIVEN_CLUSTER)
+"""Leases join where a cluster is given; `make test` needs none."""
+
+
+def make_store(kind: str, request: pytest.FixtureRequest) -> Store:
+    """Return an empty store of a kind."""
+    if kind == "memory":
+        return MemoryStores()
+    if kind == "leases":
+        return LeaseStore(request.getfixturevalue("kubeconfig"), request.getfixturevalue("namespace"))
+    return SqlStore(request.getfixturevalue(f"{kind}_url"))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql", *(["leases"] if WITH_LEASES else [])])
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     """Each kind of store in turn, empty."""
-    made: Store = (
-        MemoryStores() if request.param == "memory" else SqlStore(request.getfixturevalue(f"{request.param}_url"))
-    )
+    made = make_store(request.param, request)
     yield made
     await made.aclose()
 
@@ -43,11 +55,18 @@ async def claims(store: Store) -> Claims:
 
 
 @pytest.fixture(
-    params=["memory two_step", "sqlite two_step", "sqlite fused", "postgresql two_step", "postgresql fused"]
+    params=[
+        "memory two_step",
+        "sqlite two_step",
+        "sqlite fused",
+        "postgresql two_step",
+        "postgresql fused",
+        *(["leases two_step"] if WITH_LEASES else []),
+    ]
 )
 async def taken(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Store, MakeTaking]]:
     """Each store with each way of taking that it allows."""
     kind, way = request.param.split()
-    made: Store = MemoryStores() if kind == "memory" else SqlStore(request.getfixturevalue(f"{kind}_url"))
+    made = make_store(kind, request)
     yield made, fused if way == "fused" else two_step
     await made.aclose()

@@ -7,12 +7,19 @@ others but through the store. An adapter joins the suites by a `Store` of its ow
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import delete, insert, select
 
+from turnkeeper.adapters.kube import lease_records
+from turnkeeper.adapters.kube.api import KubeApi, open_kube_api
+from turnkeeper.adapters.kube.lease_claims import LeaseClaims
+from turnkeeper.adapters.kube.lease_records import Place
+from turnkeeper.adapters.kube.resources import LEASES
 from turnkeeper.adapters.machine_clock import MachineClock
 from turnkeeper.adapters.memory import MemoryClaims, MemoryJournal, MemoryStore
 from turnkeeper.adapters.sql_claims import SqlClaims
@@ -23,6 +30,7 @@ from turnkeeper.adapters.sql_tables import claims as claims_table
 from turnkeeper.adapters.sql_taking import SqlTaking
 from turnkeeper.adapters.two_step import TwoStepTaking
 from turnkeeper.core.values import Claim
+from turnkeeper.errors import KubeNotFoundError
 from turnkeeper.ports import Claims, Journal, Taking
 
 WORKSPACE = "w"
@@ -120,6 +128,53 @@ class SqlStore:
 
     async def aclose(self) -> None:
         await asyncio.gather(*(close() for close in self.closers))
+
+
+@dataclass
+class LeaseStore:
+    """A namespace of a real API server for sessions and claims, and a journal in memory; each client has its own way.
+
+    Nothing here is owned by an object that is not there: a cluster would collect it at once.
+    """
+
+    kubeconfig: Path
+    namespace: str
+    journals: MemoryStores = field(default_factory=MemoryStores)
+    opened: list[KubeApi] = field(default_factory=list)
+
+    async def api(self) -> KubeApi:
+        """Return a client of one's own."""
+        self.opened.append(await open_kube_api(deadline_seconds=DEADLINE_SECONDS / 2, kubeconfig=self.kubeconfig))
+        return self.opened[-1]
+
+    def place(self, workspace: str = WORKSPACE) -> Place:
+        """Return where a workspace's Leases lie."""
+        return Place(namespace=self.namespace, workspace=workspace, uid=f"uid-of-{workspace}")
+
+    async def journal(self, workspace: str = WORKSPACE) -> Journal:
+        return await self.journals.journal(workspace)
+
+    async def claims(self, workspace: str = WORKSPACE) -> Claims:
+        return LeaseClaims(await self.api(), self.place(workspace), MachineClock(), deadline_seconds=DEADLINE_SECONDS)
+
+    async def edit_claim(self, thread_id: str, claim: Claim | None) -> None:
+        api, place = await self.api(), self.place()
+        with contextlib.suppress(KubeNotFoundError):
+            await api.delete(LEASES, self.namespace, lease_records.claim_name(place, thread_id))
+        if claim is not None:
+            lease = lease_records.claim_lease(place, thread_id, claim, 0, runner="", seen=None)
+            await api.create(LEASES, self.namespace, lease)
+
+    async def claim_of(self, thread_id: str) -> Claim | None:
+        api = await self.api()
+        try:
+            lease = await api.get(LEASES, self.namespace, lease_records.claim_name(self.place(), thread_id))
+        except KubeNotFoundError:
+            return None
+        return lease_records.claim_from(thread_id, lease)
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(api.aclose() for api in self.opened))
 
 
 def two_step(journal: Journal, claims: Claims) -> Taking:

@@ -1,0 +1,191 @@
+"""A way to an API server on which chosen requests meet trouble: refused, unanswered, or done with the answer lost.
+
+It speaks plain HTTP in front and as its kubeconfig's user behind, so a client needs no credentials for it. What no rule
+is about is carried as it is, watches included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiohttp import ClientSession, web
+from kubernetes_asyncio.client import ApiClient, Configuration
+from kubernetes_asyncio.config import load_kube_config
+
+KEPT_HEADERS = ("Content-Type", "Accept")
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answered by the proxy; the server hears nothing of it."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The connection is cut before the server hears of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """No answer ever comes; `done` says whether the server has done it."""
+
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """The server does it, `meanwhile` something else happens, and the connection is cut before the answer."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+
+Trouble = Refuse | Reset | Hang | Lose
+
+
+@dataclass(slots=True)
+class Rule:
+    """What happens to the next requests of a method whose path holds a part; `times` counts down."""
+
+    trouble: Trouble
+    method: str
+    part: str
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One that came to the proxy, on a clock of this process; `connection` tells connections apart."""
+
+    method: str
+    path: str
+    at_seconds: float
+    connection: int
+
+
+@dataclass
+class FaultProxy:
+    """`requests` are those that came, in order; `met` are the rules that were used up or begun."""
+
+    session: ClientSession
+    upstream: str
+    headers: dict[str, str]
+    url: str = ""
+    rules: list[Rule] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    met: int = 0
+
+    def trouble(self, trouble: Trouble, method: str, part: str = "", *, times: int = 1) -> None:
+        """Let the next `times` requests meet trouble."""
+        self.rules.append(Rule(trouble, method, part, times))
+
+    def clear(self) -> None:
+        """Let everything through again."""
+        self.rules.clear()
+
+    def sent(self, method: str, part: str = "") -> list[Request]:
+        """Return the requests of a method so far."""
+        return [request for request in self.requests if request.method == method and part in request.path]
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Carry one request, or let it meet its trouble."""
+        connection = id(request.transport)
+        self.requests.append(Request(request.method, request.raw_path, time.monotonic(), connection))
+        match self._trouble_of(request):
+            case Refuse(status, headers, body):
+                return web.Response(status=status, headers=headers, text=body, content_type="application/json")
+            case Reset():
+                return _cut(request)
+            case Hang(done):
+                if done:
+                    await self._ask(request)
+                await asyncio.Event().wait()
+            case Lose(meanwhile):
+                await self._ask(request)
+                if meanwhile is not None:
+                    await meanwhile()
+                return _cut(request)
+        return await self._carry(request)
+
+    def _trouble_of(self, request: web.BaseRequest) -> Trouble | None:
+        for rule in self.rules:
+            if rule.times and rule.method == request.method and rule.part in request.raw_path:
+                rule.times -= 1
+                self.met += 1
+                return rule.trouble
+        return None
+
+    async def _ask(self, request: web.BaseRequest) -> tuple[int, bytes]:
+        headers = self._headers(request)
+        url, body = f"{self.upstream}{request.raw_path}", await request.read()
+        async with self.session.request(request.method, url, data=body, headers=headers) as answer:
+            return answer.status, await answer.read()
+
+    async def _carry(self, request: web.BaseRequest) -> web.StreamResponse:
+        url, body = f"{self.upstream}{request.raw_path}", await request.read()
+        async with self.session.request(request.method, url, data=body, headers=self._headers(request)) as answer:
+            response = web.StreamResponse(
+                status=answer.status, headers={"Content-Type": answer.headers.get("Content-Type", "")}
+            )
+            await response.prepare(request)
+            async for part in answer.content.iter_any():
+                await response.write(part)
+            await response.write_eof()
+            return response
+
+    def _headers(self, request: web.BaseRequest) -> dict[str, str]:
+        return self.headers | {name: request.headers[name] for name in KEPT_HEADERS if name in request.headers}
+
+
+def _cut(request: web.BaseRequest) -> web.Response:
+    transport = request.transport
+    assert transport is not None
+    transport.abort()
+    return web.Response()
+
+
+@asynccontextmanager
+async def fault_proxy(kubeconfig: Path) -> AsyncIterator[FaultProxy]:
+    """Yield a proxy before the API server of a kubeconfig."""
+    configuration = Configuration()
+    await load_kube_config(config_file=str(kubeconfig), client_configuration=configuration, persist_config=False)
+    bearer = configuration.api_key.get("BearerToken")
+    client = ApiClient(configuration)
+    proxy = FaultProxy(
+        client.rest_client.pool_manager, str(configuration.host), {"Authorization": bearer} if bearer else {}
+    )
+    server = web.Server(proxy.handle)
+    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    proxy.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    try:
+        yield proxy
+    finally:
+        listening.close()
+        await server.shutdown(timeout=0)
+        await client.close()
+
+
+def kubeconfig_for(url: str, folder: Path, user: dict[str, str] | None = None) -> Path:
+    """Write a kubeconfig for a server; JSON is YAML."""
+    file = folder / "proxied.kubeconfig"
+    text = json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "it",
+            "clusters": [{"name": "it", "cluster": {"server": url}}],
+            "users": [{"name": "it", "user": user or {}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        }
+    )
+    file.write_text(text, "utf-8")
+    return file
