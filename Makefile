@@ -10,11 +10,11 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 SCRIPT := PYTHONPATH=. $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint format types arrows crd tidy spec spec-refute spec-all sim sim-long sim-mutants bench soak lock clean
+.PHONY: help setup run test check lint format types arrows crd tidy spec spec-refute spec-all sim sim-long sim-mutants bench soak lock clean cluster-up cluster-down e2e
 MAKEFLAGS += --no-print-directory
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Stamps, newer than what they were installed from: a second `make run` starts at once.
 .venv/.installed: requirements.lock requirements-build.lock pyproject.toml
@@ -86,6 +86,15 @@ sim-long: .venv/.installed-dev ## the same until told to stop; ARGS="--first 100
 
 sim-mutants: .venv/.installed-dev ## each guard taken away from the simulated code: after how many seeds that is seen
 	$(SCRIPT) tests/sim/mutants.py --workers $(WORKERS) $(ARGS)
+
+cluster-up: .venv/.installed-dev ## a real Kubernetes cluster on this machine (root; minutes at first); prints how to use it
+	@$(SCRIPT) tests/cluster/cluster.py up
+
+cluster-down: .venv/.installed-dev ## stop it, and leave nothing of it
+	@$(SCRIPT) tests/cluster/cluster.py down
+
+e2e: .venv/.installed-dev ## the tests on a cluster: KUBECONFIG's, kind's, cluster-up's, else one for the while
+	TURNKEEPER_E2E=1 $(BIN)/pytest --timeout=900 tests/cluster tests/e2e $(ARGS)
 
 lock: .venv/.installed-dev ## remake the locks; ARGS="--upgrade" takes the newest of everything
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements.lock

@@ -1,0 +1,88 @@
+"""A runner dies, is deleted or freezes in mid-turn: what was asked is taken by another, and the journal is right."""
+
+from __future__ import annotations
+
+from tests.cluster.processes import wait_until
+from tests.e2e.victims import freeze, kill, thaw
+from tests.e2e.workspaces import TTL_SECONDS, Json, Place, Workspace, runs_of, spec
+
+TURN_SECONDS = 6
+"""How long a turn takes here. Arbitrary: longer than it takes to kill its runner from outside."""
+
+
+def started(workspace: Workspace, thread: str) -> Json:
+    """Send a message and return the pod that runs its turn, once it does."""
+    message_id = workspace.send(thread, "long")
+    workspace.wait_taken(thread, message_id)
+    workspace.wait_state(thread, "running")
+    return holder(workspace, thread)
+
+
+def holder(workspace: Workspace, thread: str) -> Json:
+    """The runner pod whose session holds a thread's claim, by what `kubectl get leases` shows."""
+    leases = workspace.leases()
+    claim = next(lease for lease in leases if thread in str(lease["metadata"].get("annotations", {}).values()))
+    session = next(lease for lease in leases if lease["metadata"]["name"] == claim["spec"]["holderIdentity"])
+    owner = session["metadata"]["ownerReferences"][0]["uid"]
+    return next(pod for pod in workspace.runners() if pod["metadata"]["uid"] == owner)
+
+
+def assert_taken_over(workspace: Workspace, thread: str, waiting: str, *, outcome: str) -> None:
+    """The waiting message has its fate, the broken run its end, and the journal keeps every invariant."""
+    receipt = workspace.wait_taken(thread, waiting, seconds=2 * TTL_SECONDS)
+    workspace.wait_state(thread, "idle")
+    ends = {
+        entry["run_id"]: entry["kind"] for entry in runs_of(workspace.log(thread)) if entry["kind"] != "run_started"
+    }
+    assert f"run_{outcome}" in ends.values()
+    assert ends[receipt["run_id"]] == "run_completed"
+    assert workspace.verify()["breaches"] == []
+
+
+def test_a_workspace_is_installed_ready_and_answers(place: Place) -> None:
+    """From `kubectl apply` to a message answered, and kubectl shows the Workspace, its runners and its session."""
+    workspace = place.apply("orders", spec(handler={"echo": {}})).wait_ready()
+    message_id = workspace.send("alice", "hello")
+    assert workspace.wait_taken("alice", message_id)["fate"] == "started"
+    workspace.wait_state("alice", "idle")
+    assert any("hello" in str(entry) for entry in workspace.log("alice") if entry["kind"] == "run_completed")
+    shown = place.kubectl("get", "tkws")
+    assert "orders" in shown
+    assert "True" in shown
+    assert len(workspace.runners()) == 2
+    assert workspace.verify()["breaches"] == []
+
+
+def test_a_killed_container_costs_its_run_and_no_message(place: Place) -> None:
+    """SIGKILL in mid-turn with a message waiting: the next runner takes both, long before the ttl."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
+    victim = started(workspace, "alice")
+    waiting = workspace.send("alice", "and this", mode="queue")
+    kill(place.site, victim)
+    assert_taken_over(workspace, "alice", waiting, outcome="abandoned")
+
+
+def test_a_deleted_pod_gives_its_turns_away_before_it_ends(place: Place) -> None:
+    """`kubectl delete pod` in mid-turn: the run is interrupted, not abandoned, and the successor starts at once."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": 20}})).wait_ready()
+    victim = started(workspace, "alice")
+    waiting = workspace.send("alice", "and this", mode="queue")
+    place.kubectl("delete", "pod", str(victim["metadata"]["name"]), "--wait=false")
+    assert_taken_over(workspace, "alice", waiting, outcome="interrupted")
+
+
+def test_a_frozen_runner_wakes_to_find_its_writes_refused(place: Place) -> None:
+    """SIGSTOP past the ttl, SIGCONT once another has started the turn: one end for each run, nothing stale after it."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
+    victim = started(workspace, "alice")
+    pid = freeze(place.site, victim)
+    try:
+        waiting = workspace.send("alice", "and this", mode="queue")
+        wait_until(
+            lambda: sum(entry["kind"] == "run_started" for entry in workspace.log("alice")) >= 2,
+            "another runner has started the turn again",
+            seconds=2 * TTL_SECONDS,
+        )
+    finally:
+        thaw(pid)
+    assert_taken_over(workspace, "alice", waiting, outcome="abandoned")

@@ -1,0 +1,38 @@
+"""Processes of containers, signalled from the node under them: what no cluster would do to a pod of its own accord."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.e2e.site import Site
+
+
+def process_of(site: Site, pod: dict[str, Any]) -> int:
+    """The pid, on this machine, of a pod's first container. Skips the test where the node is another machine."""
+    if site.machine is None:
+        pytest.skip("only where this machine is the node can a container's process be signalled")
+    identity = str(pod["status"]["containerStatuses"][0]["containerID"]).removeprefix("containerd://")
+    listed = subprocess.run([*site.machine.node.ctr, "tasks", "list"], check=True, capture_output=True, text=True)
+    return next(int(line.split()[1]) for line in listed.stdout.splitlines() if line.startswith(identity))
+
+
+def kill(site: Site, pod: dict[str, Any]) -> None:
+    """Kill a container as the kernel does when memory runs out: nothing is said or given up before."""
+    os.kill(process_of(site, pod), signal.SIGKILL)
+
+
+def freeze(site: Site, pod: dict[str, Any]) -> int:
+    """Stop a container's process in its steps, with its sockets and memory as they are; its pid, for `thaw`."""
+    pid = process_of(site, pod)
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+def thaw(pid: int) -> None:
+    """Let a frozen process go on, as if no time had passed."""
+    os.kill(pid, signal.SIGCONT)

@@ -1,0 +1,201 @@
+"""Workspaces in a cluster, as a user sees them: by kubectl, and by the HTTP API behind each one's Service."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import httpx
+
+from tests.cluster.processes import wait_until
+from tests.e2e.doors import Door, open_door
+from tests.e2e.site import Site
+
+DATABASE = Path(__file__).parent / "database.yaml"
+
+POSTGRES: Mapping[str, Any] = {"postgres": {"urlSecretRef": {"name": "database", "key": "url"}}}
+SQLITE: Mapping[str, Any] = {"sqlite": {"whenDeleted": "Delete"}}
+
+TTL_SECONDS = 15
+"""How long a silent runner keeps its threads in these tests: that of scenarios with real pods."""
+
+READY_SECONDS = 60.0
+"""How long a Workspace may take to be ready: pods took 5 s here; twelve times that."""
+
+ANSWER_SECONDS = 10.0
+"""After which a call of the API that hangs is given up and sent again under the same ids."""
+
+Json = dict[str, Any]
+
+
+class Place:
+    """A namespace, the database in it, and the Workspaces that a test makes there."""
+
+    def __init__(self, site: Site, namespace: str) -> None:
+        self.site, self.namespace = site, namespace
+        self._doors: dict[str, Door] = {}
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        """Run kubectl in this namespace."""
+        return self.site.kubectl(f"--namespace={self.namespace}", *arguments, stdin=stdin)
+
+    def start_database(self) -> None:
+        """Start a PostgreSQL and return when it takes connections."""
+        text = Template(DATABASE.read_text("utf-8")).substitute(image=self.site.postgres_image)
+        self.kubectl("apply", "--filename=-", stdin=text)
+        self.kubectl("wait", "--for=condition=Ready", "pod/database", "--timeout=120s")
+
+    def apply(self, name: str, spec: Mapping[str, Any]) -> Workspace:
+        """Apply a Workspace as a user does, and return it without waiting."""
+        metadata = {"name": name, "namespace": self.namespace}
+        manifest = {"apiVersion": "turnkeeper.dev/v1alpha1", "kind": "Workspace", "metadata": metadata, "spec": spec}
+        self.kubectl("apply", "--filename=-", stdin=json.dumps(manifest))
+        return Workspace(self, name)
+
+    def door(self, service: str) -> Door:
+        """The way from here to a Service, opened once."""
+        if service not in self._doors:
+            self._doors[service] = open_door(self.site, self.namespace, service)
+        return self._doors[service]
+
+    def close(self) -> None:
+        """Close the ways that were opened."""
+        for door in self._doors.values():
+            door.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One Workspace, ready or not."""
+
+    place: Place
+    name: str
+
+    def get(self) -> Json:
+        """The resource as it stands."""
+        found: Json = json.loads(self.place.kubectl("get", "workspace", self.name, "--output=json"))
+        return found
+
+    def wait_ready(self) -> Workspace:
+        """Wait for the condition Ready, as a user does; tells what kubectl describes where it does not come."""
+        try:
+            self.place.kubectl("wait", "--for=condition=Ready", f"workspace/{self.name}", f"--timeout={READY_SECONDS}s")
+        except subprocess.CalledProcessError as error:
+            error.add_note(self.describe())
+            raise
+        return self
+
+    def describe(self) -> str:
+        """What a person reads who asks what is the matter."""
+        pods = self.place.kubectl("get", "pods", "--output=wide")
+        return self.place.kubectl("describe", "workspace", self.name) + pods
+
+    def runners(self) -> list[Json]:
+        """The runners' pods that are not ending."""
+        uid = self.get()["metadata"]["uid"]
+        labels = f"--selector=turnkeeper.dev/workspace-uid={uid},app.kubernetes.io/component=runner"
+        pods = json.loads(self.place.kubectl("get", "pods", labels, "--output=json"))["items"]
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+    def leases(self) -> list[Json]:
+        """Its sessions and claims, as `kubectl get leases` shows them."""
+        found: list[Json] = json.loads(self.place.kubectl("get", "leases", "--output=json"))["items"]
+        return found
+
+    def token(self) -> str:
+        """The token that the controller has made for the API."""
+        secret = json.loads(self.place.kubectl("get", "secret", f"{self.name}-tokens", "--output=json"))
+        return base64.b64decode(secret["data"]["tokens"]).decode().split(",")[0]
+
+    def call(self, method: str, path: str, body: Json | None = None) -> httpx.Response:
+        """Call the API through the Service, again under the same ids while nobody answers or 503 is answered."""
+        headers = {"Authorization": f"Bearer {self.token()}"}
+        answers: list[httpx.Response] = []
+        failures: list[str] = []
+
+        def answered() -> bool:
+            url = f"{self.place.door(self.name).url()}{path}"
+            try:
+                answer = httpx.request(method, url, json=body, headers=headers, timeout=ANSWER_SECONDS)
+            except httpx.TransportError as error:
+                failures.append(repr(error))
+                return False
+            answers.append(answer)
+            return answer.status_code != httpx.codes.SERVICE_UNAVAILABLE
+
+        wait_until(answered, f"{method} {path} is answered", seconds=READY_SECONDS)
+        answers[-1].raise_for_status()
+        return answers[-1]
+
+    def send(self, thread: str, content: str, *, mode: str = "steer", sender: str = "alice") -> str:
+        """Send a message, accepted once this returns; its id."""
+        message_id = uuid.uuid4().hex
+        body = {"content": content, "message_id": message_id, "mode": mode, "sender": sender}
+        self.call("POST", f"/v1/threads/{thread}/messages", body)
+        return message_id
+
+    def receipt(self, thread: str, message_id: str) -> Json:
+        """What has become of a message."""
+        found: Json = self.call("GET", f"/v1/threads/{thread}/messages/{message_id}").json()
+        return found
+
+    def thread(self, thread: str) -> Json:
+        """A thread's state."""
+        found: Json = self.call("GET", f"/v1/threads/{thread}").json()
+        return found
+
+    def log(self, thread: str) -> list[Json]:
+        """The entries of a thread."""
+        found: list[Json] = self.call("GET", f"/v1/threads/{thread}/log?limit=1000").json()["entries"]
+        return found
+
+    def wait_taken(self, thread: str, message_id: str, *, seconds: float = READY_SECONDS) -> Json:
+        """Wait until a run has consumed a message; the receipt."""
+        receipts: list[Json] = []
+
+        def taken() -> bool:
+            receipts.append(self.receipt(thread, message_id))
+            return receipts[-1]["fate"] in {"started", "steered"}
+
+        wait_until(taken, f"message {message_id} of thread {thread} is taken", seconds=seconds)
+        return receipts[-1]
+
+    def wait_state(self, thread: str, *states: str, seconds: float = READY_SECONDS) -> None:
+        """Wait until a thread is in one of these states."""
+        wait_until(
+            lambda: self.thread(thread)["state"] in states, f"thread {thread} is {' or '.join(states)}", seconds=seconds
+        )
+
+    def verify(self) -> Json:
+        """What `turnkeeper verify --at-rest` says of the journal, run in a runner as an administrator would."""
+        pod = self.runners()[0]["metadata"]["name"]
+        uid = self.get()["metadata"]["uid"]
+        said = self.place.kubectl(
+            "exec", pod, "--", "turnkeeper", "verify", "--at-rest", "--json", f"--workspace={uid}"
+        )
+        found: Json = json.loads(said)
+        return found
+
+
+def spec(*, handler: Mapping[str, Any], journal: Mapping[str, Any] = POSTGRES, replicas: int = 2, **rest: Any) -> Json:  # noqa: ANN401 - the fields of a spec are of any shape
+    """A Workspace's spec with the times of these tests."""
+    return {
+        "claimTTLSeconds": TTL_SECONDS,
+        "recover": {"intervalSeconds": 10},
+        "journal": journal,
+        "handler": handler,
+        "runner": {"replicas": replicas, "drainSeconds": 5, "resources": {"requests": {"cpu": "10m"}}},
+        **rest,
+    }
+
+
+def runs_of(log: Sequence[Json]) -> list[Json]:
+    """The entries that begin or end a run, in their order."""
+    return [entry for entry in log if str(entry["kind"]).startswith("run_")]
