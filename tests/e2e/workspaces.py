@@ -173,15 +173,13 @@ class Workspace:
             lambda: self.thread(thread)["state"] in states, f"thread {thread} is {' or '.join(states)}", seconds=seconds
         )
 
-    def verify(self) -> Json:
-        """What `turnkeeper verify --at-rest` says of the journal, run in a runner as an administrator would."""
-        pod = self.runners()[0]["metadata"]["name"]
-        uid = self.get()["metadata"]["uid"]
-        said = self.place.kubectl(
-            "exec", pod, "--", "turnkeeper", "verify", "--at-rest", "--json", f"--workspace={uid}"
-        )
-        found: Json = json.loads(said)
-        return found
+    def verify(self) -> None:
+        """Run `turnkeeper verify --at-rest` in a runner, as an administrator would; it fails at the first breach."""
+        pod, uid = self.runners()[0]["metadata"]["name"], self.get()["metadata"]["uid"]
+        command = ["turnkeeper", "verify", "--at-rest", "--json", f"--workspace={uid}"]
+        told = json.loads(self.place.kubectl("exec", pod, "--", *command).splitlines()[-1])
+        assert told["breaches"] == 0
+        assert told["messages"] > 0
 
 
 def spec(*, handler: Mapping[str, Any], journal: Mapping[str, Any] = POSTGRES, replicas: int = 2, **rest: Any) -> Json:  # noqa: ANN401 - the fields of a spec are of any shape
@@ -196,6 +194,6 @@ def spec(*, handler: Mapping[str, Any], journal: Mapping[str, Any] = POSTGRES, r
     }
 
 
-def runs_of(log: Sequence[Json]) -> list[Json]:
-    """The entries that begin or end a run, in their order."""
-    return [entry for entry in log if str(entry["kind"]).startswith("run_")]
+def outcomes(log: Sequence[Json]) -> dict[str, str]:
+    """How each run of a thread has ended, by its id, in the order of their ends."""
+    return {entry["run_id"]: entry["body"]["outcome"] for entry in log if entry["kind"] == "run_ended"}
