@@ -32,7 +32,9 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """The connection is cut before the server hears of it."""
+    """The connection is cut before the server hears of it, once something else has happened `meanwhile`."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,12 @@ class Lose:
     meanwhile: Callable[[], Awaitable[object]] | None = None
 
 
-Trouble = Refuse | Reset | Hang | Lose
+@dataclass(frozen=True, slots=True)
+class Mute:
+    """The answer begins, and nothing follows."""
+
+
+Trouble = Refuse | Reset | Hang | Lose | Mute
 
 
 @dataclass(slots=True)
@@ -103,17 +110,19 @@ class FaultProxy:
         match self._trouble_of(request):
             case Refuse(status, headers, body):
                 return web.Response(status=status, headers=headers, text=body, content_type="application/json")
-            case Reset():
-                return _cut(request)
+            case Reset(meanwhile):
+                return await _cut(request, meanwhile)
             case Hang(done):
                 if done:
                     await self._ask(request)
                 await asyncio.Event().wait()
+            case Mute():
+                response = web.StreamResponse()
+                await response.prepare(request)
+                await asyncio.Event().wait()
             case Lose(meanwhile):
                 await self._ask(request)
-                if meanwhile is not None:
-                    await meanwhile()
-                return _cut(request)
+                return await _cut(request, meanwhile)
         return await self._carry(request)
 
     def _trouble_of(self, request: web.BaseRequest) -> Trouble | None:
@@ -146,7 +155,9 @@ class FaultProxy:
         return self.headers | {name: request.headers[name] for name in KEPT_HEADERS if name in request.headers}
 
 
-def _cut(request: web.BaseRequest) -> web.Response:
+async def _cut(request: web.BaseRequest, meanwhile: Callable[[], Awaitable[object]] | None) -> web.Response:
+    if meanwhile is not None:
+        await meanwhile()
     transport = request.transport
     assert transport is not None
     transport.abort()

@@ -1,0 +1,136 @@
+"""Lists, watches and applied objects, as a real API server has them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from tests.contract.stores import LeaseStore
+from tests.kube.fault_proxy import FaultProxy, Hang, Mute, Refuse
+from turnkeeper.adapters.kube import api as kube_api
+from turnkeeper.adapters.kube import caller
+from turnkeeper.adapters.kube import lease_records as records
+from turnkeeper.adapters.kube.api import KubeApi
+from turnkeeper.adapters.kube.resources import LEASES
+from turnkeeper.core.values import Claim
+from turnkeeper.errors import KubeGoneError, UnavailableError
+
+GONE = Refuse(410, body='{"kind": "Status", "reason": "Expired", "message": "The provided continue is too old"}')
+
+
+async def make_sessions(api: KubeApi, store: LeaseStore, *names: str) -> None:
+    """Open sessions."""
+    for name in names:
+        await api.create(LEASES, store.namespace, records.session_lease(store.place(), name, "r", 30.0, 0))
+
+
+def names_in(items: tuple[dict[str, Any], ...]) -> list[str]:
+    """Return the sessions that are listed, in order of id."""
+    return sorted(item["metadata"]["annotations"][records.SESSION] for item in items)
+
+
+async def test_a_list_has_all_its_pages_and_only_what_it_selects(
+    api: KubeApi, proxy: FaultProxy, troubled_api: KubeApi, store: LeaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many pages it takes, and although one was too old by the time it was asked for."""
+    monkeypatch.setattr(kube_api, "PAGE_OBJECTS", 2)
+    await make_sessions(api, store, "a", "b", "c", "d", "e")
+    lease = records.claim_lease(store.place(), "t", Claim(session="s", token=1, nonce="n"), 0, runner="r", seen=None)
+    await api.create(LEASES, store.namespace, lease)
+    proxy.trouble(GONE, "GET", "continue=")
+    found = await troubled_api.list(LEASES, store.namespace, records.selector(store.place(), "session"))
+    assert names_in(found.items) == ["a", "b", "c", "d", "e"]
+    assert len(proxy.sent("GET", "limit=2")) == 2 + 3  # the first page and the one that was too old; then all three
+    everywhere = await api.list(LEASES, None, records.selector(store.place(), "session"))
+    assert names_in(everywhere.items)[:1] == ["a"]
+
+
+async def test_a_list_whose_pages_are_always_too_old_ends(
+    api: KubeApi, proxy: FaultProxy, troubled_api: KubeApi, store: LeaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told as unavailable, not repeated for ever."""
+    monkeypatch.setattr(kube_api, "PAGE_OBJECTS", 1)
+    await make_sessions(api, store, "a", "b")
+    proxy.trouble(GONE, "GET", "continue=", times=1000)
+    with pytest.raises(UnavailableError, match="too old"):
+        await troubled_api.list(LEASES, store.namespace)
+
+
+async def test_a_watch_tells_of_what_happens_after_a_list(api: KubeApi, store: LeaseStore) -> None:
+    """What was made, changed and deleted since, in that order; and from where it was left it goes on."""
+    await make_sessions(api, store, "before")
+    start = (await api.list(LEASES, store.namespace)).resource_version
+    await make_sessions(api, store, "a")
+    name = records.session_name(store.place(), "a")
+    patch = records.renewal_patch(store.place(), "a", "1", 0)
+    changed = await api.patch(LEASES, store.namespace, name, patch)
+    await api.delete(LEASES, store.namespace, name)
+    assert await events(api, store, start, 3) == ["ADDED", "MODIFIED", "DELETED"]
+    assert await events(api, store, changed["metadata"]["resourceVersion"], 1) == ["DELETED"]
+
+
+async def events(api: KubeApi, store: LeaseStore, version: str, count: int) -> list[str]:
+    """Return the first events from a version on."""
+    found: list[str] = []
+    async with asyncio.timeout(30), aclosing(api.watch(LEASES, store.namespace, version)) as watch:
+        async for kind, item in watch:
+            assert item["kind"] == "Lease"
+            if kind != "BOOKMARK":
+                found.append(kind)
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_a_watch_ends_in_time_and_without_an_error(
+    api: KubeApi, store: LeaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server was asked to end it, so that a watch that is silent for longer is known to be dead."""
+    monkeypatch.setattr(kube_api, "WATCH_SECONDS", 1)
+    start = (await api.list(LEASES, store.namespace)).resource_version
+    async with asyncio.timeout(30):
+        assert [kind async for kind, _ in api.watch(LEASES, store.namespace, start) if kind != "BOOKMARK"] == []
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+async def test_a_watch_from_what_is_not_kept_any_more_is_told_as_gone(
+    api: KubeApi, store: LeaseStore, version: str
+) -> None:
+    """Its caller has to list afresh."""
+    with pytest.raises(KubeGoneError, match="list afresh"):
+        await events(api, store, version, 1)
+
+
+async def test_a_watch_whose_server_went_silent_is_told(
+    proxy: FaultProxy, troubled_api: KubeApi, store: LeaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither before its first line nor after it does anybody wait for ever."""
+    monkeypatch.setattr(kube_api, "WATCH_SECONDS", 1)
+    monkeypatch.setattr(caller, "SILENCE_SECONDS", 1.0)
+    start = (await troubled_api.list(LEASES, store.namespace)).resource_version
+    proxy.trouble(Hang(), "GET", "watch=true")
+    with pytest.raises(UnavailableError, match="silent"):
+        await events(troubled_api, store, start, 1)
+    proxy.trouble(Mute(), "GET", "watch=true")
+    with pytest.raises(UnavailableError, match="silent"):
+        await events(troubled_api, store, start, 1)
+
+
+async def test_what_is_applied_is_true_afterwards_and_again_changes_nothing(api: KubeApi, store: LeaseStore) -> None:
+    """Server-side apply takes fields over from another's hand, and writes nothing when nothing differs."""
+    name = "applied"
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name},
+        "spec": {"holderIdentity": "me"},
+    }
+    made = await api.apply(LEASES, store.namespace, name, body, field_manager="turnkeeper-test")
+    again = await api.apply(LEASES, store.namespace, name, body, field_manager="turnkeeper-test")
+    assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    await api.patch(LEASES, store.namespace, name, {"spec": {"holderIdentity": "another"}})
+    mended = await api.apply(LEASES, store.namespace, name, body, field_manager="turnkeeper-test")
+    assert mended["spec"]["holderIdentity"] == "me"
