@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import incluster_config, load_kube_config
+from kubernetes_asyncio.config import load_kube_config
 
 from tests.contract.play import expect
 from tests.contract.stores import LeaseStore
@@ -94,8 +94,7 @@ async def pod(kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port or "443")
     files = PodFiles(tmp_path / "token", tmp_path / "ca.crt")
     files.put("old", str(configuration.ssl_ca_cert))
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(files.token))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(files.authority))
+    monkeypatch.setattr(connection, "SERVICE_ACCOUNT", tmp_path)
     return files
 
 
@@ -207,7 +206,7 @@ async def test_a_token_is_read_again_before_it_ends(
     pod.put(second := await new_token(api, store.namespace))
     with pytest.raises(KubeRefusedError, match=r"\(403\)"):
         await client.list(LEASES, store.namespace)
-    assert client._caller._connection._bearer == f"Bearer {second}"
+    assert client._caller._connection.identity.bearer == f"Bearer {second}"
 
 
 @pytest.mark.parametrize("place", ["no file", "no cluster in it", "no yaml", "a pod without a token"])

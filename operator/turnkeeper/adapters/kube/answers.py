@@ -56,6 +56,11 @@ class Call:
         """The path that it is sent to."""
         return self.resource.path(self.namespace, self.name, self.subresource)
 
+    @property
+    def body_text(self) -> str | None:
+        """What is sent."""
+        return None if self.body is None else json.dumps(self.body)
+
     def __str__(self) -> str:
         """Return what was asked, in the words of a rule: `update leases.coordination.k8s.io "a" in namespace "b"`."""
         kind = f"{self.resource}/{self.subresource}" if self.subresource else str(self.resource)
@@ -118,15 +123,12 @@ def error_event(call: Call, status: Object) -> TurnkeeperError:
 
 
 def _forbidden(call: Call, message: str) -> str:
-    if "admission webhook" in message:
-        return f"an admission webhook of this cluster refuses it (403): {message}"
-    if "because it is being terminated" in message:
-        return f"the namespace is being deleted (403): {message}"
-    if "exceeded quota" in message:
-        return f"a quota of the namespace is used up (403): {message}"
+    if " cannot " not in message:  # not the authorizer's words: an admission webhook, a quota, a namespace that ends
+        return f"this cluster refuses it (403): {message}"
     group, plural = call.resource.group, call.resource.plural
-    rule = f"apiGroups: [{group!a}], resources: [{plural!a}], verbs: [{call.verb!a}]"
-    return f"this client has no right to (403): {message}. Its Role needs the rule {rule}".replace("'", '"')
+    plural = f"{plural}/{call.subresource}" if call.subresource else plural
+    rule = f'apiGroups: ["{group}"], resources: ["{plural}"], verbs: ["{call.verb}"]'
+    return f"this client has no right to (403): {message}. Its Role needs the rule {rule}"
 
 
 def _said(status: int, body: bytes) -> tuple[str, str]:

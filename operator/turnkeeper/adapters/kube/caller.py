@@ -49,7 +49,7 @@ class Caller:
                 return await self._until_let_in(call, told, time.monotonic() + self._deadline_seconds)
 
     async def _until_let_in(self, call: Call, told: Call, ends_seconds: float) -> Object:
-        has_read_credentials = False
+        has_read_identity = False
         while True:
             await self._wait_until_let_in(told, ends_seconds)
             async with self._connection.send(call, self._deadline_seconds) as response:
@@ -59,9 +59,9 @@ class Caller:
             refused = self._refused(told, status, headers, body)
             if status == HTTPStatus.TOO_MANY_REQUESTS and self._not_before_seconds < ends_seconds:
                 continue
-            if status == HTTPStatus.UNAUTHORIZED and not has_read_credentials:
-                has_read_credentials = True
-                if await self._connection.read_credentials():
+            if status == HTTPStatus.UNAUTHORIZED and not has_read_identity:
+                has_read_identity = True
+                if await self._connection.read_identity():
                     continue
             raise refused
 
