@@ -182,8 +182,8 @@ def _identity_of_pod() -> Identity:
 
 
 async def _identity_of_kubeconfig(kubeconfig: str | None) -> Identity:
-    from kubernetes_asyncio import client, config  # noqa: PLC0415 - 40 MiB that a pod has no use for
-    from yaml import YAMLError  # noqa: PLC0415 - the same
+    from kubernetes_asyncio import client, config  # noqa: PLC0415 - it weighs 40 MiB, and a pod has no use for it
+    from yaml import YAMLError  # noqa: PLC0415 - beside what raises it
 
     found = client.Configuration()
     try:
