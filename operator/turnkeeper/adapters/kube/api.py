@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turnkeeper.adapters.kube.answers import Call, Object, error_event, unanswered
-from turnkeeper.adapters.kube.caller import Caller
+from turnkeeper.adapters.kube.caller import Caller, OnCalled
 from turnkeeper.adapters.kube.connection import Connection, open_connection
 from turnkeeper.adapters.kube.resources import Resource
 from turnkeeper.errors import KubeGoneError, UnavailableError
@@ -49,8 +49,8 @@ class KubeApi:
     for its own doing.
     """
 
-    def __init__(self, connection: Connection, *, deadline_seconds: float) -> None:
-        self._caller = Caller(connection, deadline_seconds=deadline_seconds)
+    def __init__(self, connection: Connection, *, deadline_seconds: float, on_called: OnCalled | None = None) -> None:
+        self._caller = Caller(connection, deadline_seconds=deadline_seconds, on_called=on_called)
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
         """Return an object, by a fresh read. Raises KubeNotFoundError."""
@@ -180,12 +180,14 @@ class KubeApi:
         await self._caller.aclose()
 
 
-async def open_kube_api(*, deadline_seconds: float = 5.0, kubeconfig: Path | None = None) -> KubeApi:
+async def open_kube_api(
+    *, deadline_seconds: float = 5.0, kubeconfig: Path | None = None, on_called: OnCalled | None = None
+) -> KubeApi:
     """Return a client for a kubeconfig, else for this pod's service account, else for the user's own kubeconfig.
 
     Raises SettingsError where there is none of them. Nothing is sent yet.
     """
-    return KubeApi(await open_connection(kubeconfig), deadline_seconds=deadline_seconds)
+    return KubeApi(await open_connection(kubeconfig), deadline_seconds=deadline_seconds, on_called=on_called)
 
 
 def _name_of(body: Object) -> str:

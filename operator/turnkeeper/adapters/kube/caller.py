@@ -11,10 +11,11 @@ import json
 import random
 import socket
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from http import HTTPStatus
+from typing import TypeAlias
 
 import aiohttp
 
@@ -33,20 +34,35 @@ KEEPALIVE = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KE
 """A server that is gone without a word is seen after about 15 s below the watch, whether there is news or not."""
 
 
+OnCalled: TypeAlias = Callable[[str, str, str, float], None]
+"""Is told of each call that ended, for metrics: verb, resource, `Done` or the error's name, seconds. Never raises."""
+
+
 class Caller:
     """One client's calls, on one loop. Its errors are those of `api.KubeApi`."""
 
-    def __init__(self, connection: Connection, *, deadline_seconds: float) -> None:
+    def __init__(self, connection: Connection, *, deadline_seconds: float, on_called: OnCalled | None = None) -> None:
         self._connection = connection
+        self._on_called = on_called
         self._deadline_seconds = deadline_seconds
         self._not_before_seconds = 0.0
 
     async def call(self, call: Call, *, shown: str = "") -> Object:
         """Do a call within the deadline. shown: the object's name, where the path has none."""
         told = replace(call, name=shown) if shown else call
-        with _verdicts(told, f"no answer from the API server in {self._deadline_seconds:.1f} s"):
-            async with asyncio.timeout(self._deadline_seconds):
-                return await self._until_let_in(call, told, time.monotonic() + self._deadline_seconds)
+        began_seconds, verdict = time.monotonic(), "Cancelled"
+        try:
+            with _verdicts(told, f"no answer from the API server in {self._deadline_seconds:.1f} s"):
+                async with asyncio.timeout(self._deadline_seconds):
+                    answer = await self._until_let_in(call, told, began_seconds + self._deadline_seconds)
+            verdict = "Done"
+        except TurnkeeperError as error:
+            verdict = type(error).__name__
+            raise
+        finally:
+            if self._on_called is not None:
+                self._on_called(call.verb, str(call.resource), verdict, time.monotonic() - began_seconds)
+        return answer
 
     async def _until_let_in(self, call: Call, told: Call, ends_seconds: float) -> Object:
         has_read_identity = False
