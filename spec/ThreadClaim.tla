@@ -71,8 +71,8 @@ CONSTANTS
     Lost,           \* a write is done, and its answer lost
     Deleted,        \* the claim object is deleted by hand
     PutBack,        \* may such an object be put back (BOOLEAN)
-    LookErrors,     \* a look fails on a storage error
-    Drains          \* a process is stopped in an orderly way, within a run
+    LookErrors,     \* a look or a take fails on a storage error
+    Drains          \* a run is interrupted, and a process stopped in order
 
 (***************************************************************************)
 (* The guards: TRUE in the protocol. Each file in the folder refutations   *)
@@ -208,27 +208,32 @@ Init ==
               open |-> NoRun, turn |-> 0, due |-> FALSE, attempts |-> 0]
     /\ log = << >>
     /\ spent = [crashes |-> 0, faults |-> 0, lost |-> 0, deleted |-> 0,
-                errors |-> 0, drains |-> 0]
+                errors |-> 0, drains |-> 0, stops |-> 0]
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
 (* System actions: taking a thread.                                        *)
 (***************************************************************************)
 
-(* The take finds nothing to do. Where an answer was lost on the way, a    *)
-(* claim may stand that this process made; it is released like any other.  *)
+(* The take finds nothing to do: when it reads the cursors, or only once   *)
+(* it has claimed. A claim that stands in its name, as it was just made or *)
+(* an answer was lost on the way, is released like any other.              *)
 NothingOwed(p) ==
-    /\ process[p].at = "want"
+    /\ \/ process[p].at = "want"
+       \/ process[p].at = "claimed" /\ Opens(p)
     /\ NothingLeft
     /\ process' = [process EXCEPT ![p] =
-                    IF Owns(p)
+                    IF @.at = "claimed"
+                    THEN [@ EXCEPT !.at = "ended"]
+                    ELSE IF Owns(p)
                     THEN [Idle(@) EXCEPT !.at = "ended", !.token = claim.token]
                     ELSE [Idle(@) EXCEPT !.look = FALSE]]
     /\ UNCHANGED <<exists, gone, claim, backup, row, log, spent>>
 
 (* The claim is created, or replaced at the version that was read. The     *)
-(* journal's token was read some time since the process wanted the thread, *)
-(* so it may be old; Raise sees to that. A claim of this very session is   *)
+(* row was read some time since the process wanted the thread, so it may   *)
+(* be old: Raise or Fenced sees to the token, NothingOwed to a turn that   *)
+(* somebody has taken meanwhile. A claim of this very session is           *)
 (* this process's own, from a write whose answer was lost: it is adopted   *)
 (* as it stands, or replaced.                                              *)
 NewTokens(p) ==
@@ -237,7 +242,6 @@ NewTokens(p) ==
 
 Claim(p) ==
     /\ process[p].at = "want"
-    /\ ~NothingLeft
     /\ Takeable(p)
     /\ \E token \in NewTokens(p) \cup (IF Owns(p) THEN {claim.token} ELSE {}) :
         /\ claim' = [session |-> Session(p), token |-> token]
@@ -251,7 +255,6 @@ Claim(p) ==
 (* the thread, so that no claim need be tried. One look is armed.          *)
 Refused(p) ==
     /\ process[p].at = "want"
-    /\ ~NothingLeft
     /\ \/ ~Takeable(p)
        \/ Held /\ row.open.session # Session(p)
     /\ process' = [process EXCEPT ![p] = [Idle(@) EXCEPT !.look = Looks]]
@@ -274,7 +277,8 @@ LookFinds(p) ==
 
 (* The journal has seen a greater token, or this one from another session. *)
 (* The holder raises its own claim above it and tries again; if the claim  *)
-(* is not its own any more, it starts over.                                *)
+(* is not its own any more, it starts over. (It may as well release it and *)
+(* claim anew, which is Fenced.)                                           *)
 Raise(p) ==
     /\ process[p].at = "claimed"
     /\ ~Opens(p)
@@ -339,13 +343,13 @@ Park(p) ==
     /\ Answered(p, [process[p] EXCEPT !.at = "ended"], "starting")
     /\ UNCHANGED <<exists, gone, claim, backup>>
 
-(* What was sent meanwhile is offered to the run; whether the handler uses *)
-(* it is known at the end.                                                 *)
+(* What was sent meanwhile is offered to the run, up to the newest that    *)
+(* the holder has read of; whether the handler uses it is known at the end.*)
 Steer(p) ==
     /\ process[p].at = "running"
-    /\ process[p].offered < row.asked
-    /\ process' = [process EXCEPT ![p].offered = row.asked]
-    /\ row' = IF TakesWhenUsed THEN row ELSE [row EXCEPT !.taken = row.asked]
+    /\ \E seq \in MessagesIn(process[p].offered, row.asked) :
+        /\ process' = [process EXCEPT ![p].offered = seq]
+        /\ row' = IF TakesWhenUsed THEN row ELSE [row EXCEPT !.taken = seq]
     /\ UNCHANGED <<exists, gone, claim, backup, log, spent>>
 
 (* An event of the handler is an entry.                                    *)
@@ -378,8 +382,7 @@ End(p) ==
 (* The run ends like any other: release, then hand-over.                   *)
 Fenced(p) ==
     /\ \/ process[p].at = "running" /\ ~Carries(p)
-       \/ /\ process[p].at = "claimed" /\ ~Opens(p)
-          /\ ~TokenFromJournal \/ ~ReleasesRefused
+       \/ process[p].at = "claimed" /\ ~Opens(p)
     /\ process' = [process EXCEPT ![p] =
                     IF ReleasesRefused
                     THEN [Idle(@) EXCEPT !.at = "ended", !.token = process[p].token]
@@ -403,11 +406,14 @@ Adopt(p) ==
 (* System actions: giving the thread up.                                   *)
 (***************************************************************************)
 
-(* A release never removes another's claim. It may rest on a view of the   *)
-(* cursors that is old already: a message may have come since.             *)
+(* A release never removes another's claim, and need not remove an old one *)
+(* of its own session that was put back by hand. It may rest on a view of  *)
+(* the cursors that is old already: a message may have come since.         *)
 Release(p) ==
     /\ process[p].at = "ended"
-    /\ claim' = IF Owns(p) THEN NoClaim ELSE claim
+    /\ claim' \in IF ~Owns(p) THEN {claim}
+                  ELSE IF claim.token = process[p].token THEN {NoClaim}
+                  ELSE {NoClaim, claim}
     /\ process' = [process EXCEPT ![p] =
                     IF ReadsAfterRelease THEN [Idle(@) EXCEPT !.at = "released"] ELSE Idle(@)]
     /\ UNCHANGED <<exists, gone, backup, row, log, spent>>
@@ -467,17 +473,20 @@ Renew(p) ==
        ELSE exists' = exists \cup {Session(p)}
     /\ UNCHANGED <<process, gone, claim, backup, row, log, spent>>
 
-(* A process finds its session gone. It drops its run, opens a new session *)
-(* and looks again at what it was running.                                 *)
+(* A process finds its session gone, or could not renew it in time by its  *)
+(* own clock. It drops its run, opens a new session and looks again at     *)
+(* what it was running.                                                    *)
 SessionLost(p) ==
     /\ process[p].up
-    /\ Session(p) \notin exists
+    /\ \/ Session(p) \notin exists /\ spent' = spent
+       \/ /\ Session(p) \in exists /\ spent.faults < Faults
+          /\ spent' = [spent EXCEPT !.faults = @ + 1]
     /\ process' = [process EXCEPT ![p] =
                     [(IF process[p].at = "want" THEN @ ELSE Idle(@))
                         EXCEPT !.life = @ + 1,
                                !.look = @ \/ (LooksWhenLost /\ process[p].at \in Holding)]]
     /\ exists' = exists \cup {<<p, process[p].life + 1>>}
-    /\ UNCHANGED <<gone, claim, backup, row, log, spent>>
+    /\ UNCHANGED <<gone, claim, backup, row, log>>
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
@@ -486,16 +495,21 @@ SessionLost(p) ==
 
 (* The message is appended and asked moves, in one transaction; only then  *)
 (* is it accepted. A process that is at work on the thread finds it there; *)
-(* one that is idle tries to take the thread, if it lives that long.       *)
+(* one that is idle tries to take the thread, if it lives that long and    *)
+(* hears that it was accepted.                                             *)
 Accept(p) ==
     /\ process[p].up
     /\ Cardinality(Sent) < Messages
     /\ log' = After(log, << Message >>)
     /\ row' = [row EXCEPT !.asked = Size(log) + 1]
-    /\ process' = IF process[p].at = "idle"
-                  THEN [process EXCEPT ![p] = Wanting(@)]
-                  ELSE process
-    /\ UNCHANGED <<exists, gone, claim, backup, spent>>
+    /\ \/ /\ process' = IF process[p].at = "idle"
+                        THEN [process EXCEPT ![p] = Wanting(@)]
+                        ELSE process
+          /\ spent' = spent
+       \/ /\ spent.lost < Lost
+          /\ process' = process
+          /\ spent' = [spent EXCEPT !.lost = @ + 1]
+    /\ UNCHANGED <<exists, gone, claim, backup>>
 
 (* All that a process knows is lost. Its session stays behind.             *)
 Crash(p) ==
@@ -514,26 +528,43 @@ Fault(p) ==
     /\ spent' = [spent EXCEPT !.faults = @ + 1]
     /\ UNCHANGED <<process, claim, backup, row, log>>
 
-(* An orderly stop in the middle of a run: the run is interrupted, which   *)
-(* is not charged to the turn; the claim is released, the session closed.  *)
-Drain(p) ==
+(* A run is cut short by its own process, which is being stopped, or has   *)
+(* lost its session and can still write: this is not charged to the turn.  *)
+Interrupt(p) ==
     /\ spent.drains < Drains
-    /\ process[p].up /\ process[p].at = "running"
+    /\ process[p].at = "running"
     /\ Carries(p)
     /\ log' = After(log, << Entry("interrupted", p, process[p].run, row.turn, {}, FALSE) >>)
     /\ row' = [row EXCEPT !.open = NoRun, !.attempts = @ - 1]
-    /\ claim' = IF Owns(p) THEN NoClaim ELSE claim
+    /\ process' = [process EXCEPT ![p] =
+                    [Idle(@) EXCEPT !.at = "ended", !.token = process[p].token]]
+    /\ spent' = [spent EXCEPT !.drains = @ + 1]
+    /\ UNCHANGED <<exists, gone, claim, backup>>
+
+(* An orderly stop: what ran was interrupted and released before, and no   *)
+(* hand-over follows; the session is closed.                               *)
+Drain(p) ==
+    /\ spent.stops < spent.drains
+    /\ process[p].up /\ process[p].at \in {"idle", "want", "released"}
     /\ exists' = exists \ {Session(p)}
     /\ gone' = gone \cup {Session(p)}
     /\ process' = [process EXCEPT ![p] = [Idle(@) EXCEPT !.up = FALSE, !.look = FALSE]]
-    /\ spent' = [spent EXCEPT !.drains = @ + 1]
-    /\ UNCHANGED <<backup>>
+    /\ spent' = [spent EXCEPT !.stops = @ + 1]
+    /\ UNCHANGED <<claim, backup, row, log>>
 
 (* A look fails on a storage error. It is logged, and not armed again.     *)
 LookFails(p) ==
     /\ spent.errors < LookErrors
     /\ process[p].look /\ process[p].at = "idle"
     /\ process' = [process EXCEPT ![p].look = FALSE]
+    /\ spent' = [spent EXCEPT !.errors = @ + 1]
+    /\ UNCHANGED <<exists, gone, claim, backup, row, log>>
+
+(* So does a take, before its claim. The thread is left to the schedule.   *)
+TakeFails(p) ==
+    /\ spent.errors < LookErrors
+    /\ process[p].at = "want"
+    /\ process' = [process EXCEPT ![p] = Idle(@)]
     /\ spent' = [spent EXCEPT !.errors = @ + 1]
     /\ UNCHANGED <<exists, gone, claim, backup, row, log>>
 
@@ -567,7 +598,8 @@ System ==
 
 Environment ==
     \/ \E p \in Processes :
-        Accept(p) \/ Crash(p) \/ Fault(p) \/ Drain(p) \/ LookFails(p) \/ Renew(p)
+        \/ Accept(p) \/ Crash(p) \/ Fault(p) \/ Interrupt(p) \/ Drain(p)
+        \/ LookFails(p) \/ TakeFails(p) \/ Renew(p)
     \/ ClaimDeleted
     \/ ClaimPutBack
 

@@ -22,6 +22,7 @@ from turnkeeper.core.claim import Busy, Claimed, SessionGone, SessionRecord
 from turnkeeper.core.draft import Act
 from turnkeeper.core.ending import AlreadyEnded, Ended, Ending
 from turnkeeper.core.taking import TakeVerdict
+from turnkeeper.core.trace import Decision
 from turnkeeper.core.turn import Start, Started, StartVerdict, Superseded
 from turnkeeper.core.values import Claim, Entry, Json, Message, Parked, Question, Run, Thread
 from turnkeeper.core.words import Ask, ThreadState
@@ -275,6 +276,9 @@ class Observer(Protocol):
 
     def acted(self, action: str, thread_id: str, verdict: str, seconds: float) -> None:
         """An action of the spec was carried out, with the name of its verdict."""
+
+    def decided(self, decision: Decision, thread_id: str, seq: int = 0) -> None:
+        """The runner decided what no store sees. seq: the newest message offered, of a STEER."""
 
     def turn_ended(self, outcome: str, seconds: float) -> None:
         """A run ended."""

@@ -13,6 +13,7 @@ from turnkeeper.adapters.memory import MemoryClaims, MemoryJournal, MemoryStore
 from turnkeeper.adapters.polling_hints import PollingHints
 from turnkeeper.adapters.two_step import TwoStepTaking
 from turnkeeper.core.cursor import NewMessage
+from turnkeeper.core.trace import Decision
 from turnkeeper.core.values import Entry, Json
 from turnkeeper.core.words import Kind, Mode
 from turnkeeper.ports import Pause, Turn
@@ -62,6 +63,9 @@ class Counting:
     def acted(self, action: str, thread_id: str, verdict: str, seconds: float) -> None:
         del thread_id, seconds
         self.acts[action, verdict] += 1
+
+    def decided(self, decision: Decision, thread_id: str, seq: int = 0) -> None:
+        """See `ports.Observer`."""
 
     def turn_ended(self, outcome: str, seconds: float) -> None:
         del seconds

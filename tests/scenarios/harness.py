@@ -27,6 +27,7 @@ from turnkeeper.adapters.sql_tables import claims as claim_table
 from turnkeeper.adapters.sql_taking import SqlTaking
 from turnkeeper.adapters.two_step import TwoStepTaking
 from turnkeeper.core.cursor import NewMessage
+from turnkeeper.core.trace import Decision
 from turnkeeper.core.values import Entry, Json, Message
 from turnkeeper.core.words import Kind, Mode
 from turnkeeper.ports import Pause, Turn
@@ -60,6 +61,9 @@ class Counting:
         """See `ports.Observer`."""
         del thread_id, seconds
         self.acts[action, verdict] += 1
+
+    def decided(self, decision: Decision, thread_id: str, seq: int = 0) -> None:
+        """See `ports.Observer`."""
 
     def turn_ended(self, outcome: str, seconds: float) -> None:
         """See `ports.Observer`."""

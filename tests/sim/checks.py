@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from tests.invariants import ThreadDump, breaches, cursors_forward
@@ -22,6 +22,7 @@ class Watching:
 
     def __init__(self) -> None:
         self.breaches: list[str] = []
+        self.on_gone: Callable[[str], None] | None = None
         self.by_hand: dict[str, Claim] = {}
         self.seen: defaultdict[str, list[Claim]] = defaultdict(list)
         self.sessions = _Sessions(self)
@@ -40,12 +41,17 @@ class _Sessions(dict[str, SessionRecord]):
         super().__setitem__(session, record)
 
     def __delitem__(self, session: str) -> None:
-        self._gone.add(session)
+        self._note(session)
         super().__delitem__(session)
 
     def pop(self, session: str, *default: object) -> object:  # type: ignore[override] # one of dict's overloads is used
-        self._gone.add(session)
+        self._note(session)
         return super().pop(session, *default)
+
+    def _note(self, session: str) -> None:
+        self._gone.add(session)
+        if session in self and self._watching.on_gone is not None:
+            self._watching.on_gone(session)
 
 
 class _Claims(dict[str, Claim]):

@@ -8,12 +8,15 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tests.sim.teller import Told, TracedClaims, TracedJournal
+from tests.sim.trace import Trace
 from tests.sim.virtual import now, pause
 from tests.sim.wires import Line, WiredClaims, WiredJournal
 from turnkeeper.adapters.memory import MemoryClaims, MemoryJournal, MemoryStore
 from turnkeeper.adapters.polling_hints import PollingHints
 from turnkeeper.adapters.sql_taking import SqlTaking
 from turnkeeper.adapters.two_step import TwoStepTaking
+from turnkeeper.core.trace import Decision
 from turnkeeper.errors import TurnkeeperError
 from turnkeeper.ports import Handler
 from turnkeeper.runner.drive import Tools
@@ -38,6 +41,7 @@ class Setting:
     scheduled: bool
     max_turns: int
     deadly: bool = True  # whether turns may take their process with them
+    plain: bool = False  # whether people and turns do only what the specification has
 
 
 class Recorder(Protocol):
@@ -83,7 +87,8 @@ class SimClock:
 class Noting:
     """An observer that writes a line for each thing it is told."""
 
-    def __init__(self, who: str, recorder: Recorder) -> None:
+    def __init__(self, who: str, recorder: Recorder, told: Told | None) -> None:
+        self._told = told
         self._who = who
         self._recorder = recorder
 
@@ -91,6 +96,10 @@ class Noting:
         del seconds
         if action != "find_step":
             self._recorder.say(self._who, f"{action} {thread_id}: {verdict}")
+
+    def decided(self, decision: Decision, thread_id: str, seq: int = 0) -> None:
+        if self._told is not None:
+            self._told.decided(decision, thread_id, seq)
 
     def turn_ended(self, outcome: str, seconds: float) -> None:
         self._recorder.say(self._who, f"turn ended {outcome} after {seconds:.3f}")
@@ -124,6 +133,7 @@ class Life:
         line: Line,
         recorder: Recorder,
         handler: Callable[[Life], Handler],
+        trace: Trace | None = None,
     ) -> None:
         self.machine = machine
         self.name = f"{machine.name}.{number}"
@@ -131,11 +141,12 @@ class Life:
         self.recorder = recorder
         self.is_started = False
         clock = SimClock(machine, line)
-        observer = Noting(self.name, recorder)
-        memory = MemoryJournal(WORKSPACE, stores.journal, observer, fused=setting.fused)
+        self.told = Told(trace, machine.name, line) if trace is not None else None
+        observer = Noting(self.name, recorder, self.told)
         self.clock = clock
+        memory, claims = _at_the_stores(stores, observer, self.told, fused=setting.fused)
         self.journal = WiredJournal(memory, line)
-        self.claims = WiredClaims(MemoryClaims(WORKSPACE, stores.claims), line)
+        self.claims = WiredClaims(claims, line)
         self.two_step = None if setting.fused else TwoStepTaking(self.journal, self.claims, clock)
         options = RunnerOptions(
             runner=machine.name,
@@ -172,6 +183,8 @@ class Life:
                 await self.clock.sleep(RESTART_SECONDS)
             else:
                 self.is_started = True
+                if self.told is not None:
+                    self.told.is_started = True
                 self.recorder.say(self.name, f"starts with session {self.runner._keeper.session[:6]}")
                 return
 
@@ -179,6 +192,8 @@ class Life:
         """Stop in order, and be gone."""
         self.is_started = False
         await self.runner.drain(1.0)
+        if self.told is not None:
+            self.told.is_stopping = True
         await self.runner.aclose()
         if self.two_step is not None:
             await self.two_step.aclose()
@@ -193,6 +208,19 @@ class Life:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Begin a request in this process."""
         return asyncio.get_running_loop().create_task(work)
+
+
+def _at_the_stores(
+    stores: Stores, observer: Noting, told: Told | None, *, fused: bool
+) -> tuple[MemoryJournal, MemoryClaims]:
+    if told is None:
+        journal = MemoryJournal(WORKSPACE, stores.journal, observer, fused=fused)
+        return journal, MemoryClaims(WORKSPACE, stores.claims)
+    traced = TracedJournal(WORKSPACE, stores.journal, observer, fused=fused)
+    traced.told = told
+    claims = TracedClaims(WORKSPACE, stores.claims)
+    claims.told = told
+    return traced, claims
 
 
 def machines(rng: random.Random, count: int) -> list[Machine]:

@@ -12,15 +12,20 @@ from dataclasses import dataclass, replace
 from tests.sim.checks import Checks, Watching, watched_stores
 from tests.sim.faults import ASKING_SECONDS, FAULTS_SECONDS, WINDOWS, Fault, Harm, plan
 from tests.sim.process import SWEEP_SECONDS, TTL_SECONDS, Life, Machine, Setting, machines
+from tests.sim.trace import Trace
 from tests.sim.virtual import VirtualLoop, now, pause, seeded
 from tests.sim.wires import Line
 from tests.sim.workload import Acting, People, Used
+from turnkeeper.adapters.memory import MemoryStore
 
 CHECK_SECONDS = 3.0
 """Between two looks at the invariants while faults go on. Arbitrary: cheap, and no breach ever goes away by itself."""
 
 REST_POLL_SECONDS = 0.25
 SENDERS = 3
+
+TRACED_SECONDS = 1.0
+"""How long a trace goes on at rest, so that the reads which follow the last releases are in it. Arbitrary."""
 
 DRIFT = 1.2
 """How much later than stated all may be: the clocks' drift of 5 %, and jitter of 10 %."""
@@ -50,7 +55,7 @@ class Result:
 class Simulation:
     """See the module."""
 
-    def __init__(self, seed: int, setting: Setting, faults: Sequence[Fault]) -> None:
+    def __init__(self, seed: int, setting: Setting, faults: Sequence[Fault], trace: Trace | None = None) -> None:
         self.is_calm = False
         self.is_over = False
         self.lines: list[str] = []
@@ -61,7 +66,10 @@ class Simulation:
         self._act_rng = random.Random(f"handlers {seed}")
         self._setting = setting
         self._faults = faults
+        self._trace = trace
         self._watching = Watching()
+        if trace is not None:
+            self._watching.on_gone = trace.session_gone
         self._stores = watched_stores(self._watching, fused=setting.fused)
         self.journal = self._stores.journal
         self._machines = machines(random.Random(f"machines {seed}"), setting.processes)
@@ -71,6 +79,10 @@ class Simulation:
     def say(self, who: str, what: str) -> None:
         """Write a line of the log."""
         self.lines.append(f"{now():9.4f} {who:6} {what}")
+
+    def claims_store(self) -> MemoryStore:
+        """Return where the sessions and claims are."""
+        return self._stores.claims
 
     def up(self) -> list[Life]:
         """Return the lives that a request could be sent to."""
@@ -90,6 +102,8 @@ class Simulation:
         self.is_calm = True
         self.say("world", "is calm")
         found, seconds = await self._rest(checks, senders)
+        if self._trace is not None:
+            await pause(TRACED_SECONDS)
         found += [f"Simulation: {task.exception()!r}" for task in (*keeping, *others) if _failed(task)]
         return found, seconds
 
@@ -135,6 +149,7 @@ class Simulation:
             line,
             self,
             lambda life: Acting(life, self, self._act_rng),
+            self._trace,
         )
         return machine.life
 
@@ -181,9 +196,14 @@ class Simulation:
         thread_id = f"t{fault.target % self._setting.threads}"
         seen = self._watching.seen[thread_id]
         if fault.harm is Harm.CLAIM_DELETED:
-            self._stores.claims.claims.pop(thread_id, None)
+            was_there = self._stores.claims.claims.pop(thread_id, None) is not None
+            if was_there and self._trace is not None:
+                self._trace.tell(thread_id, {"action": "ClaimDeleted"})
         elif seen:
-            self._watching.claims.put_by_hand(thread_id, seen[int(fault.seconds * 1000) % len(seen)])
+            claim = seen[int(fault.seconds * 1000) % len(seen)]
+            self._watching.claims.put_by_hand(thread_id, claim)
+            if self._trace is not None:
+                self._trace.put_back(thread_id, claim)
 
 
 def _failed(task: asyncio.Task[None]) -> bool:
@@ -208,16 +228,20 @@ def faults_of(seed: int) -> list[Fault]:
     return plan(random.Random(f"faults {seed}"), processes=setting.processes, scheduled=setting.scheduled)
 
 
-def simulate(seed: int, faults: Sequence[Fault] | None = None, setting: Setting | None = None) -> Result:
-    """Run a seed, with its own faults or others."""
+def simulate(
+    seed: int, faults: Sequence[Fault] | None = None, setting: Setting | None = None, trace: Trace | None = None
+) -> Result:
+    """Run a seed, with its own faults or others, and write down in `trace` what took effect."""
     chosen, harms = setting or setting_of(seed), tuple(faults_of(seed) if faults is None else faults)
     logging.disable(logging.CRITICAL)
     loop = VirtualLoop()
     loop.set_exception_handler(lambda *_: None)  # the loop keeps what nobody foresaw
     try:
         with seeded(seed):
-            simulation = Simulation(seed, chosen, harms)
+            simulation = Simulation(seed, chosen, harms, trace)
             found, seconds = loop.run_until_complete(simulation.run())
+            if trace is not None:
+                trace.come_to_rest(simulation.journal.threads, simulation.claims_store())
             simulation.is_over = True
             loop.end()
             found += [f"Unforeseen: {error}" for error in loop.errors]

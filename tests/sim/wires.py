@@ -49,6 +49,7 @@ class Line:
 
     def __init__(self, rng: random.Random, is_over: Callable[[], bool]) -> None:
         self.is_dead = False
+        self.is_losing = False  # whether the answer to the call that is being done will be lost
         self.frozen_until = 0.0
         self.windows: list[Fault] = []
         self._rng = rng
@@ -102,6 +103,7 @@ class Line:
             raise UnavailableError("refused")
         if self.is_dead and self._rng.random() < DROPPED_SHARE:
             raise UnavailableError("it died on the way")
+        self.is_losing = harm is Harm.LOST
         answer = await work()
         await pause(self._way(None if harm is Harm.LATE else harm))
         if harm is Harm.LOST:

@@ -35,6 +35,9 @@ DEEDS = ("answer",) * 4 + (
     "poison",
 )
 
+PLAIN_DEEDS = ("answer", "answer", "sleep", "long", "emit", "fail", "steer", "steer")
+"""What the specification has: a run writes, is steered, and ends."""
+
 
 class Place(Protocol):
     """What the workload sees of the simulation."""
@@ -147,6 +150,7 @@ class People:
         self._rng = rng
         self._threads = [f"t{number}" for number in range(setting.threads)]
         self._deadly = setting.deadly
+        self._plain = setting.plain
         self._until = until
         self._count = 0
         self._poisons = 0
@@ -167,12 +171,12 @@ class People:
 
     def _message(self, sender: str) -> NewMessage:
         self._count += 1
-        do = self._rng.choice(DEEDS if self._deadly else DEEDS[:-2])
+        do = self._rng.choice(PLAIN_DEEDS if self._plain else DEEDS if self._deadly else DEEDS[:-2])
         if do == "poison":
             self._poisons += 1
             do = do if self._poisons == 1 else "answer"
         seconds = round(self._rng.uniform(0.0, 12.0 if do == "long" else 1.5), 3)
-        mode = self._rng.choice((Mode.STEER, Mode.STEER, Mode.QUEUE, Mode.NOTE))
+        mode = Mode.STEER if self._plain else self._rng.choice((Mode.STEER, Mode.STEER, Mode.QUEUE, Mode.NOTE))
         content: dict[str, Json] = {"do": do, "seconds": seconds}
         return NewMessage(message_id=f"m{self._count}", content=content, sender=sender, mode=mode)
 
@@ -207,7 +211,7 @@ class People:
 
     async def meddle(self) -> None:
         """Answer questions, stop runs, retry and drop what was parked, as long as the simulation lasts."""
-        while True:
+        while not self._plain:
             await pause(self._rng.expovariate(1 / 0.8))
             for thread_id, kept in sorted(self._place.journal.threads.items()):
                 asked = [q for q in kept.questions.values() if q.resolution is Resolution.OPEN]

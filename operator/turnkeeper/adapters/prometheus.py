@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from turnkeeper.core.trace import TAKEN_OVER
+from turnkeeper.core.trace import TAKEN_OVER, Decision
 from turnkeeper.ports import Stats
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -55,6 +55,9 @@ class PrometheusObserver:
             self._refusals.inc()
         elif verdict == TAKEN_OVER:
             self._takeovers.inc()
+
+    def decided(self, decision: Decision, thread_id: str, seq: int = 0) -> None:
+        """See `ports.Observer`. Not counted: each leads to an action or a look, which are."""
 
     def turn_ended(self, outcome: str, seconds: float) -> None:
         """See `ports.Observer`."""

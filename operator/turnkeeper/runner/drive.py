@@ -128,7 +128,7 @@ class Drive:
     async def _run_turn(self, started: Started) -> Ended | AlreadyEnded | Superseded | Failed:
         tools = self._tools
         tools.hints.tell(self.thread_id)
-        live = LiveTurn(tools.workspace, started, tools.journal, tools.hints, tools.clock)
+        live = LiveTurn(tools.workspace, started, tools.journal, tools.hints, tools.clock, tools.observer)
         self.execution = Execution(started, live, tools.handler, tools.journal, tools.hints, tools.clock, tools.options)
         if self._is_lost:
             self.execution.cut(Cause.LOST)

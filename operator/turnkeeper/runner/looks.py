@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from turnkeeper.core.lookagain import Look, arm, hasten
+from turnkeeper.core.trace import Decision
 from turnkeeper.errors import TurnkeeperError
 from turnkeeper.ports import Clock, Observer
 from turnkeeper.runner.timers import Timers
@@ -50,6 +51,7 @@ class Looks:
         known = self._armed.get(thread_id)
         if known is None or (known.session, known.ripe) != (session, ripe) or known.due_seconds > look.due_seconds:
             self._put(look)
+            self._observer.decided(Decision.ARM, thread_id)
 
     def session_gone(self, session: str) -> None:
         """Make the looks at this session's threads due at once, spread a little."""
@@ -91,6 +93,7 @@ class Looks:
         if self._armed.get(look.thread_id) is look:
             del self._armed[look.thread_id]
             self._forget(look)
+        self._observer.decided(Decision.LOOK_AGAIN, look.thread_id)
         try:
             result = await self._look(look)
         except TurnkeeperError as error:

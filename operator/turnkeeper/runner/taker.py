@@ -15,6 +15,7 @@ from turnkeeper.core.claim import Busy, SessionGone
 from turnkeeper.core.ending import AlreadyEnded, Ended
 from turnkeeper.core.lookagain import Look
 from turnkeeper.core.recovery import backoff_seconds
+from turnkeeper.core.trace import Decision
 from turnkeeper.core.turn import Later, NeedsApart, Superseded
 from turnkeeper.core.words import ThreadState
 from turnkeeper.errors import TurnkeeperError
@@ -85,6 +86,7 @@ class Taker:
             thread_id, session, self._tools, ripe=ripe, apart=apart, keeps_claim=lambda: self._keeps_claim(apart=apart)
         )
         self.drives[thread_id] = drive
+        self._tools.observer.decided(Decision.TAKE, thread_id)
         # In a context of its own: a turn is no part of the request that set it off.
         task = asyncio.create_task(self._run(drive), context=contextvars.Context())
         self._tasks.add(task)
@@ -103,6 +105,7 @@ class Taker:
             # No await from here to the follow-up: a message that came before it has nudged this drive, and one that
             # comes after it finds none and takes the thread itself.
             del self.drives[drive.thread_id]
+            self._tools.observer.decided(Decision.REST, drive.thread_id)
             self._slots.leave()
             self._follow_up(drive, verdict)
             self._has_room.set()

@@ -11,10 +11,11 @@ from turnkeeper.core import ending
 from turnkeeper.core.draft import PENDING_LOADED_MAX
 from turnkeeper.core.ending import Recorded
 from turnkeeper.core.names import check_id, check_json
+from turnkeeper.core.trace import Decision
 from turnkeeper.core.turn import Started, Superseded
 from turnkeeper.core.values import Entry, Json, Message
 from turnkeeper.errors import HandlerError, InvalidInputError, LostRunError
-from turnkeeper.ports import Clock, Hints, Journal
+from turnkeeper.ports import Clock, Hints, Journal, Observer
 
 T = TypeVar("T")
 
@@ -25,7 +26,9 @@ HISTORY_MAX = 1_000
 class LiveTurn:
     """See `ports.Turn`. `moved_seconds` is when the handler last did something that shows progress."""
 
-    def __init__(self, workspace: str, started: Started, journal: Journal, hints: Hints, clock: Clock) -> None:
+    def __init__(
+        self, workspace: str, started: Started, journal: Journal, hints: Hints, clock: Clock, observer: Observer
+    ) -> None:
         self.workspace = workspace
         self.thread_id = started.thread.thread_id
         self.run_id = started.run.run_id
@@ -40,6 +43,7 @@ class LiveTurn:
         self._journal = journal
         self._hints = hints
         self._clock = clock
+        self._observer = observer
         self._number = 0
         self._writing = asyncio.Lock()
         self._offered: deque[Message] = deque()
@@ -112,11 +116,14 @@ class LiveTurn:
 
         No more than the run's end can consume in its transaction: what is beyond starts the next turn.
         """
+        offered_before = self.offered_seq
         for message in messages:
             if message.seq > self.offered_seq and self._offered_count < PENDING_LOADED_MAX:
                 self.offered_seq = message.seq
                 self._offered_count += 1
                 self._offered.append(message)
+        if self.offered_seq > offered_before:
+            self._observer.decided(Decision.STEER, self.thread_id, self.offered_seq)
         self._has_offered.set()
 
     def used_seq(self, *, completed: bool) -> int:

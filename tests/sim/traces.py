@@ -1,0 +1,105 @@
+"""Traces of simulations for `spec/run traces`: of fixed seeds, each thread's as it was, and copies that are wrong.
+
+`python tests/sim/traces.py FOLDER` writes good_….ndjson and bad_….ndjson; `--seeds N` takes more of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.sim.faults import FAULTS_SECONDS, Fault, Harm
+from tests.sim.process import Setting
+from tests.sim.simulation import simulate
+from tests.sim.trace import Event, Trace
+
+SEEDS = 12
+"""How many simulations CI takes traces of. Arbitrary: their check takes some seconds beside TLC's start."""
+
+HARMS = (
+    Harm.CRASH,
+    Harm.FREEZE,
+    Harm.DRAIN,
+    Harm.ALL_GONE,
+    Harm.SESSION_DELETED,
+    Harm.CLAIM_DELETED,
+    Harm.CLAIM_PUT_BACK,
+    Harm.LOST,
+)
+"""What the specification's environment does."""
+
+DOWN_SECONDS_MIN = 1.5
+"""How long a crashed process is down at least: longer than anything that it had sent can be on its way."""
+
+
+def setting_of(seed: int) -> Setting:
+    """Return what a seed chooses once."""
+    rng = random.Random(f"traced setting {seed}")
+    return Setting(
+        processes=rng.randint(2, 3),
+        threads=rng.randint(1, 2),
+        fused=rng.random() < 0.35,
+        scheduled=True,
+        max_turns=rng.choice((2, 8)),
+        deadly=False,
+        plain=True,
+    )
+
+
+def faults_of(seed: int) -> list[Fault]:
+    """Return the faults that a seed draws."""
+    rng, processes = random.Random(f"traced faults {seed}"), setting_of(seed).processes
+    faults = []
+    for _ in range(rng.randint(1, 6)):
+        harm = rng.choice(HARMS)
+        seconds = rng.uniform(DOWN_SECONDS_MIN, 4.0)
+        share = rng.choice((0.1, 0.3)) if harm is Harm.LOST else float(rng.random() < 0.5)
+        at = round(rng.uniform(0.5, FAULTS_SECONDS - 4.0), 3)
+        faults.append(Fault(at=at, harm=harm, target=rng.randrange(processes), seconds=round(seconds, 3), share=share))
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+def traced(seed: int) -> Trace:
+    """Run a seed, and return its trace. Raises AssertionError where the simulation itself shows a breach."""
+    setting = setting_of(seed)
+    trace = Trace(setting.threads)
+    result = simulate(seed, faults_of(seed), setting, trace)
+    assert not result.breaches, (seed, result.breaches)
+    return trace
+
+
+def write(path: Path, events: Sequence[Event]) -> None:
+    """Write a trace."""
+    path.write_text("".join(json.dumps(event) + "\n" for event in events), "utf-8")
+
+
+def main() -> int:
+    """Write the traces."""
+    parser = argparse.ArgumentParser(description="Write the traces of simulations.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # as in run.py
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - this very program
+    told = untold = 0
+    for seed in range(options.first, options.first + options.seeds):
+        for thread_id, part in traced(seed).parts.items():
+            if part.untold:
+                untold += 1
+                print(f"seed {seed}, {thread_id} is left out: {part.untold}")
+                continue
+            told += 1
+            write(options.folder / f"good_seed_{seed}_{thread_id}.ndjson", part.events)
+    print(f"traces of {told} threads in {options.seeds} simulations; {untold} threads left out")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
