@@ -85,7 +85,7 @@ def start_control_plane(folder: Path, processes: Processes, address: str, *, con
     processes.start("etcd", _etcd(etcd, folder, client_port, peer_port))
     server = f"https://{address}:{api_port}"
     command = _api_server(kubernetes, certificates, address, api_port, client_port)
-    processes.start("kube-apiserver", Program(command, lambda: _is_ready(server, certificates)))
+    processes.start("kube-apiserver", Program(command, lambda: is_ready(server, certificates)))
     kubeconfig = certificates.kubeconfig("admin", server, folder / "kubeconfig")
     plane = ControlPlane(folder, kubeconfig, server, kubernetes, certificates, processes)
     if controllers:
@@ -155,7 +155,8 @@ def _api_server(kubernetes: Path, certificates: Certificates, address: str, port
     return [str(kubernetes / "kube-apiserver"), *(f"--{name}={value}" for name, value in options.items())]
 
 
-def _is_ready(server: str, certificates: Certificates) -> bool:
+def is_ready(server: str, certificates: Certificates) -> bool:
+    """Whether the API server there says that it is ready."""
     context = ssl.create_default_context(cafile=str(certificates.authority))
     context.load_cert_chain(certificates.certificate("admin"), certificates.key("admin"))
     return answers(f"{server}/readyz", context)

@@ -12,16 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.site import Site, site
+from tests.e2e.site import RELEASE, RELEASE_NAMESPACE, Site, site
 from tests.e2e.workspaces import Place
 
 ASKED = os.environ.get("TURNKEEPER_E2E", "") == "1"
 CHART = Path(__file__).parents[2] / "charts" / "turnkeeper"
 
 collect_ignore_glob = [] if ASKED else ["test_*.py"]
-
-RELEASE = "turnkeeper"
-RELEASE_NAMESPACE = "turnkeeper-system"
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,9 @@ IMAGE = "turnkeeper.test/turnkeeper:e2e"
 POSTGRES_IMAGE = "turnkeeper.test/postgres:e2e"
 POSTGRES_DOCKERFILE = Path(__file__).parent / "postgres" / "Dockerfile"
 
+RELEASE = "turnkeeper"
+RELEASE_NAMESPACE = "turnkeeper-system"
+
 KIND_NAME = "turnkeeper-e2e"
 
 COMMAND_SECONDS = 300

@@ -1,0 +1,114 @@
+"""The controller, the API server, the database or a Lease is gone for a while: turns go on, or are taken up after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.cluster.control_plane import is_ready
+from tests.cluster.processes import wait_until
+from tests.e2e.site import RELEASE, RELEASE_NAMESPACE, Site
+from tests.e2e.test_changes import assert_all_answered, burst
+from tests.e2e.test_deaths import TURN_SECONDS, assert_taken_over, started
+from tests.e2e.victims import kill
+from tests.e2e.workspaces import TTL_SECONDS, Place, outcomes, spec
+
+
+@contextmanager
+def without_controller(site: Site) -> Iterator[None]:
+    """Scale the controller to none for the while."""
+    where = [f"--namespace={RELEASE_NAMESPACE}", f"deployment/{RELEASE}"]
+    site.kubectl("scale", *where, "--replicas=0")
+    site.kubectl("wait", f"--namespace={RELEASE_NAMESPACE}", "--for=delete", "pod", "--all", "--timeout=90s")
+    try:
+        yield
+    finally:
+        site.kubectl("scale", *where, "--replicas=2")
+        site.kubectl("rollout", "status", *where, "--timeout=120s")
+
+
+@contextmanager
+def without_api_server(site: Site) -> Iterator[None]:
+    """Stop the API server for the while."""
+    if site.machine is None:
+        pytest.skip("only the API server of this machine's own cluster can be stopped")
+    plane = site.machine.plane
+    plane.processes.stop("kube-apiserver")
+    try:
+        yield
+    finally:
+        plane.processes.start_again("kube-apiserver", lambda: is_ready(plane.server, plane.certificates))
+
+
+def test_a_runner_that_dies_without_a_controller_costs_nothing(place: Place) -> None:
+    """The runners find it among themselves; the controller that comes back sweeps and finds nothing to do."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
+    with without_controller(place.site):
+        victim = started(workspace, "alice")
+        waiting = workspace.send("alice", "and this", mode="queue")
+        kill(place.site, victim)
+        workspace.wait_taken("alice", waiting, seconds=3 * TTL_SECONDS)
+    assert_taken_over(workspace, "alice", waiting, outcome="abandoned")
+
+
+def test_a_claim_that_is_deleted_by_hand_leads_to_one_writer(place: Place) -> None:
+    """`kubectl delete lease` of the claim in mid-turn: the turn ends once, and what waited is taken."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
+    started(workspace, "alice")
+    waiting = workspace.send("alice", "and this", mode="queue")
+    claims = [
+        lease for lease in workspace.leases() if "alice" in str(lease["metadata"].get("annotations", {}).values())
+    ]
+    place.kubectl("delete", "lease", *(lease["metadata"]["name"] for lease in claims))
+    workspace.wait_taken("alice", waiting, seconds=3 * TTL_SECONDS)
+    workspace.wait_state("alice", "idle")
+    workspace.verify()
+
+
+def test_a_session_that_is_deleted_by_hand_is_a_death_notice(place: Place) -> None:
+    """`kubectl delete lease` of the session in mid-turn: its runs end abandoned or interrupted, and all is taken."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
+    victim = started(workspace, "alice")
+    waiting = workspace.send("alice", "and this", mode="queue")
+    own = [
+        lease["metadata"]["name"]
+        for lease in workspace.leases()
+        if any(owner["uid"] == victim["metadata"]["uid"] for owner in lease["metadata"].get("ownerReferences", []))
+    ]
+    place.kubectl("delete", "lease", *own)
+    workspace.wait_taken("alice", waiting, seconds=3 * TTL_SECONDS)
+    workspace.wait_state("alice", "idle")
+    assert list(outcomes(workspace.log("alice")).values())[-1] == "completed"
+    workspace.verify()
+
+
+def test_an_api_server_that_is_away_for_less_than_a_ttl_costs_no_turn(place: Place) -> None:
+    """Renewals fail for a while; the holder keeps its thread, and each run ends completed."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
+    started(workspace, "alice")
+    workspace.place.door("orders").url()
+    token = workspace.token()
+    assert token
+    with without_api_server(place.site):
+        pass  # stopping it and starting it again takes a few seconds
+    workspace.wait_state("alice", "idle")
+    assert set(outcomes(workspace.log("alice")).values()) == {"completed"}
+    workspace.verify()
+
+
+def test_a_database_that_starts_again_loses_no_message(place: Place) -> None:
+    """PostgreSQL is killed in mid-turn and comes back with its data: what was accepted is taken."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": 2}})).wait_ready()
+    sent = burst(workspace, 8)
+    place.kubectl("exec", "database", "--", "sh", "-c", "kill -INT 1")
+    wait_until(
+        lambda: (
+            place.kubectl("get", "pod", "database", "--output=jsonpath={.status.containerStatuses[0].ready}") == "true"
+        ),
+        "the database is back",
+        seconds=60,
+    )
+    sent |= burst(workspace, 4, prefix="after")
+    assert_all_answered(workspace, sent)
