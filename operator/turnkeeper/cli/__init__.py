@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from turnkeeper import __version__
-from turnkeeper.cli import definition, podding, reading, running, verifying, writing
+from turnkeeper.cli import controlling, definition, podding, reading, running, verifying, writing
 from turnkeeper.cli.exits import CommandError, ExitCode
 from turnkeeper.cli.options import examples
 from turnkeeper.cli.output import say, tell
@@ -97,6 +97,7 @@ app.command(
     )
 )(definition.crd)
 app.command()(podding.runner)
+app.command()(controlling.controller)
 
 
 def _show_version(asked: bool) -> None:

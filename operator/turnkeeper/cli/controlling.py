@@ -1,0 +1,40 @@
+"""The command that runs the controller, in the pod of its Deployment."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from turnkeeper.cli.exits import CommandError, ExitCode
+from turnkeeper.errors import SettingsError, TurnkeeperError, UnavailableError
+
+LogLevel = Annotated[
+    str, typer.Option(envvar="TURNKEEPER_LOG_LEVEL", help="One of debug, info, warning, error.", show_default=False)
+]
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def controller(*, log_level: LogLevel = "info") -> None:
+    """Run the controller of Workspaces, as its chart does.
+
+    It reads TURNKEEPER_IMAGE, TURNKEEPER_NAMESPACES (all where empty), POD_NAME
+    and POD_NAMESPACE.
+    """
+    if log_level not in LEVELS:
+        raise CommandError(f"--log-level {log_level!a}: it must be one of {', '.join(LEVELS)}", ExitCode.USAGE)
+    try:
+        from turnkeeper.wiring import control  # noqa: PLC0415 - it loads every part, and the kubernetes extra
+
+        code = control.control(control.Surroundings.read(os.environ), log_level)
+    except ModuleNotFoundError as error:
+        msg = f"{error.name} is not installed: pip install 'turnkeeper[kubernetes]'"
+        raise CommandError(msg, ExitCode.USAGE) from None
+    except SettingsError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    except UnavailableError as error:
+        raise CommandError(str(error), ExitCode.UNREACHABLE) from None
+    except TurnkeeperError as error:
+        raise CommandError(str(error)) from None
+    raise typer.Exit(code)
