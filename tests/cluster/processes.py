@@ -112,6 +112,8 @@ class Processes:
         if pid := self.pid(name):
             os.kill(pid, signal.SIGKILL)
             wait_until(lambda: not self.pid(name), f"{name} is gone", seconds=STOP_SECONDS)
+        if child := self._children.pop(name, None):
+            child.wait()
 
     def pid(self, name: str) -> int:
         """The pid of a program that runs; 0 if it does not."""
