@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, Select, and_, func, select
 
 from turnkeeper.adapters import sql_rows as rows
 from turnkeeper.adapters.sql_entries import EntryReader
-from turnkeeper.adapters.sql_load import padded
+from turnkeeper.adapters.sql_lookup import padded
 from turnkeeper.adapters.sql_readonly import ReadOnly
 from turnkeeper.adapters.sql_schema import check_revision
 from turnkeeper.adapters.sql_tables import entries, messages, parked, questions, runs, steps, threads

@@ -9,10 +9,26 @@ from sqlalchemy import Connection, Row, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from turnkeeper.adapters import sql_rows as rows
-from turnkeeper.adapters.sql_load import Wanted, load, padded
+from turnkeeper.adapters.sql_load import Wanted, load
+from turnkeeper.adapters.sql_lookup import Lookup
 from turnkeeper.adapters.sql_save import save
 from turnkeeper.adapters.sql_tables import threads
 from turnkeeper.core.draft import Act, Seen
+
+_OF_WORKSPACE = (threads.c.workspace, threads.c.thread_id)
+
+
+def _locking(*, skip: bool) -> Lookup:
+    """Lock rows in the order of their ids: two batches that have some in common then can't block each other."""
+    return Lookup(
+        _OF_WORKSPACE,
+        lambda found: select(threads).where(found).order_by(threads.c.thread_id).with_for_update(skip_locked=skip),
+    )
+
+
+_LOCKED = _locking(skip=False)
+_WITHOUT_LOCKED = _locking(skip=True)
+_EXISTING = Lookup(_OF_WORKSPACE, lambda found: select(threads.c.thread_id).where(found))
 
 
 def run_batch(
@@ -44,25 +60,20 @@ def _lock(
     connection: Connection, workspace: str, acts: Sequence[Act[Any]], *, may_skip: bool
 ) -> tuple[dict[str, Row[Any]], set[str]]:
     """Lock the acts' rows in the order of their ids, making those that are missing; tell which were skipped."""
+    rows_of = _WITHOUT_LOCKED if may_skip else _LOCKED
     thread_ids = sorted(act.thread_id for act in acts)
-    query = select(threads).where(threads.c.workspace == workspace, threads.c.thread_id.in_(padded(thread_ids)))
-    locking = query.order_by(threads.c.thread_id).with_for_update(skip_locked=may_skip)
-    locked = {row.thread_id: row for row in connection.execute(locking)}
+    locked = {row.thread_id: row for row in rows_of(connection, (workspace,), thread_ids)}
     missing = [thread_id for thread_id in thread_ids if thread_id not in locked]
     if not missing:
         return locked, set()
     creating = {act.thread_id for act in acts if act.creates}
     if new := [thread_id for thread_id in missing if thread_id in creating]:
         _make(connection, workspace, new)
-        again = query.where(threads.c.thread_id.in_(padded(new))).order_by(threads.c.thread_id)
-        again = again.with_for_update(skip_locked=may_skip)
-        locked |= {row.thread_id: row for row in connection.execute(again)}
+        locked |= {row.thread_id: row for row in rows_of(connection, (workspace,), new)}
     unlocked = [thread_id for thread_id in missing if thread_id not in locked]
     if not unlocked or not may_skip or connection.dialect.name == "sqlite":
         return locked, set()
-    existing = select(threads.c.thread_id).where(threads.c.workspace == workspace)
-    existing = existing.where(threads.c.thread_id.in_(padded(unlocked)))
-    return locked, set(connection.scalars(existing))
+    return locked, {row.thread_id for row in _EXISTING(connection, (workspace,), unlocked)}
 
 
 def _make(connection: Connection, workspace: str, thread_ids: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Row, Select, case, func, select, tuple_
 
 from turnkeeper.adapters import sql_rows as rows
-from turnkeeper.adapters.sql_load import padded
+from turnkeeper.adapters.sql_lookup import padded
 from turnkeeper.adapters.sql_tables import entries, messages, runs
 from turnkeeper.core.thread_check import ThreadCheck
 from turnkeeper.core.values import Entry, Json, Message, Run

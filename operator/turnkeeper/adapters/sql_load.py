@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal_column, select
 
 from turnkeeper.adapters import sql_rows as rows
+from turnkeeper.adapters.sql_lookup import Lookup
 from turnkeeper.adapters.sql_tables import (
     IS_PENDING,
+    IS_RETRYING,
     IS_UNENDED,
     claims,
     entries,
@@ -26,9 +28,7 @@ from turnkeeper.core.draft import PENDING_LOADED_MAX, Act, Seen
 from turnkeeper.core.values import Claim, Message, Parked, Question, Run, Step, Thread
 from turnkeeper.core.words import Fate
 
-V = TypeVar("V")
-
-_PROMPT_FATES = (Fate.STARTED.value, Fate.PARKED.value, Fate.RETRYING.value)
+_PROMPT_FATES = (Fate.STARTED, Fate.PARKED, Fate.RETRYING)
 
 
 @dataclass(slots=True)
@@ -86,27 +86,57 @@ def load(connection: Connection, workspace: str, batch: Sequence[Wanted]) -> Non
     _load_claims(connection, workspace, batch)
 
 
-def padded(values: Iterable[V]) -> list[V]:
-    """Repeat the last value up to a power of two, so that few distinct statements have to be prepared."""
-    found = list(values)
-    return found + found[-1:] * ((1 << (len(found) - 1).bit_length()) - len(found)) if found else found
+_MESSAGES = Lookup((messages.c.thread_key, messages.c.message_id), lambda found: select(messages).where(found))
+_RUNS = Lookup((runs.c.run_id,), lambda found: select(runs).where(found))
+_STEPS = Lookup((steps.c.thread_key, steps.c.turn_id, steps.c.name), lambda found: select(steps).where(found))
+_CLAIMS = Lookup((claims.c.workspace, claims.c.thread_id), lambda found: select(claims).where(found))
+_SESSIONS = Lookup((sessions.c.workspace, sessions.c.session), lambda found: select(sessions.c.session).where(found))
+_PARKED = Lookup((parked.c.thread_key, parked.c.seq), lambda found: select(parked).where(found))
+_RETRYING = Lookup(
+    (parked.c.thread_key,), lambda found: select(parked).where(found, IS_RETRYING).order_by(parked.c.ask_seq)
+)
+_QUESTIONS = Lookup((questions.c.thread_key, questions.c.question_id), lambda found: select(questions).where(found))
+_QUESTIONS_OF_TURNS = Lookup(
+    (questions.c.thread_key, questions.c.turn_id),
+    lambda found: select(questions).where(found).order_by(questions.c.question_id),
+)
+_UNENDED = Lookup(
+    (runs.c.session,),
+    lambda found: (
+        select(runs.c.session, func.count().label("died_with")).where(found, IS_UNENDED).group_by(runs.c.session)
+    ),
+)
 
 
-def among(columns: Sequence[Column[Any]], keys: Iterable[tuple[Any, ...]]) -> ColumnElement[bool]:
-    """Return what finds all rows of these keys, and some that mix the parts of two: the reader leaves those out.
+def _pending(found: ColumnElement[bool]) -> Select[Any]:
+    number = func.row_number().over(partition_by=messages.c.thread_key, order_by=messages.c.seq).label("number")
+    first = select(messages, number).where(found, IS_PENDING).subquery()
+    return (
+        select(first, entries.c.body)
+        .join(entries, and_(entries.c.thread_key == first.c.thread_key, entries.c.seq == first.c.seq))
+        .where(first.c.number <= literal_column(str(PENDING_LOADED_MAX)))
+        .order_by(first.c.thread_key, first.c.seq)
+    )
 
-    A list for each column is looked up by an index; SQLite looks up a list of tuples by reading the whole table.
-    """
-    parts = zip(*keys, strict=True)
-    return and_(*(column.in_(padded(dict.fromkeys(part))) for column, part in zip(columns, parts, strict=True)))
+
+def _prompts(found: ColumnElement[bool]) -> Select[Any]:
+    return (
+        select(messages, entries.c.body)
+        .join(entries, and_(entries.c.thread_key == messages.c.thread_key, entries.c.seq == messages.c.seq))
+        .where(found, messages.c.fate.in_([literal_column(f"'{fate.value}'") for fate in _PROMPT_FATES]))
+        .order_by(messages.c.thread_key, messages.c.seq)
+    )
+
+
+_PENDING = Lookup((messages.c.thread_key,), _pending)
+_PROMPTS = Lookup((messages.c.thread_key, messages.c.turn_id, messages.c.leg), _prompts)
 
 
 def _load_messages(connection: Connection, batch: Sequence[Wanted]) -> None:
     wanting = {(w.key, w.act.needs.message_id): w for w in batch if w.act.needs.message_id and w.thread.last_seq}
     if not wanting:
         return
-    where = among((messages.c.thread_key, messages.c.message_id), wanting)
-    for row in connection.execute(select(messages).where(where)):
+    for row in _MESSAGES.by_keys(connection, wanting):
         if wanted := wanting.get((row.thread_key, row.message_id)):
             wanted.message = rows.message_from(row)
 
@@ -115,36 +145,20 @@ def _load_pending(connection: Connection, batch: Sequence[Wanted]) -> None:
     wanting = {w.key: w for w in batch if w.act.needs.pending and w.thread.asked > w.thread.taken}
     if not wanting:
         return
-    number = func.row_number().over(partition_by=messages.c.thread_key, order_by=messages.c.seq).label("number")
-    where = and_(messages.c.thread_key.in_(padded(wanting)), IS_PENDING)
-    first = select(messages, number).where(where).subquery()
-    query = (
-        select(first, entries.c.body)
-        .join(entries, and_(entries.c.thread_key == first.c.thread_key, entries.c.seq == first.c.seq))
-        .where(first.c.number <= PENDING_LOADED_MAX)
-        .order_by(first.c.thread_key, first.c.seq)
-    )
-    for row in connection.execute(query):
+    for row in _PENDING(connection, wanting):
         wanting[row.thread_key].pending.append(rows.message_from(row))
 
 
 def _load_parked(connection: Connection, batch: Sequence[Wanted]) -> None:
     by_seq = {(w.key, w.act.needs.parked_seq): w for w in batch if w.act.needs.parked_seq}
-    retries = {w.key: w for w in batch if w.act.needs.pending and w.thread.asked > w.thread.taken}
-    where: list[ColumnElement[bool]] = []
-    if by_seq:
-        where.append(among((parked.c.thread_key, parked.c.seq), by_seq))
-    if retries:
-        where.append(and_(parked.c.thread_key.in_(padded(retries)), parked.c.ask_seq > 0))
-    if not where:
-        return
-    for row in connection.execute(select(parked).where(or_(*where)).order_by(parked.c.ask_seq)):
-        found = rows.parked_from(row)
+    for row in _PARKED.by_keys(connection, by_seq) if by_seq else ():
         if wanted := by_seq.get((row.thread_key, row.seq)):
-            wanted.parked = found
-        waiting = retries.get(row.thread_key)
-        if waiting is not None and waiting.retrying is None and found.ask_seq:
-            waiting.retrying = found
+            wanted.parked = rows.parked_from(row)
+    retries = {w.key: w for w in batch if w.act.needs.pending and w.thread.asked > w.thread.taken}
+    for row in _RETRYING(connection, retries) if retries else ():
+        waiting = retries[row.thread_key]
+        if waiting.retrying is None:
+            waiting.retrying = rows.parked_from(row)
 
 
 def _load_prompts(connection: Connection, batch: Sequence[Wanted]) -> None:
@@ -158,14 +172,7 @@ def _load_prompts(connection: Connection, batch: Sequence[Wanted]) -> None:
             wanting[w.key, w.retrying.turn_id, w.retrying.leg] = w.retry_prompts
     if not wanting:
         return
-    query = (
-        select(messages, entries.c.body)
-        .join(entries, and_(entries.c.thread_key == messages.c.thread_key, entries.c.seq == messages.c.seq))
-        .where(among((messages.c.thread_key, messages.c.turn_id, messages.c.leg), wanting))
-        .where(messages.c.fate.in_(_PROMPT_FATES))
-        .order_by(messages.c.thread_key, messages.c.seq)
-    )
-    for row in connection.execute(query):
+    for row in _PROMPTS.by_keys(connection, wanting):
         if (row.thread_key, row.turn_id, row.leg) in wanting:
             wanting[row.thread_key, row.turn_id, row.leg].append(rows.message_from(row))
 
@@ -176,7 +183,7 @@ def _load_runs(connection: Connection, batch: Sequence[Wanted]) -> None:
         open_id = w.thread.run.run_id if w.act.needs.turn and w.thread.run is not None else ""
         if run_id := w.act.needs.run_id or open_id:
             wanting[run_id] = w
-    for row in _rows_in(connection, runs.c.run_id, list(wanting)):
+    for row in _RUNS(connection, wanting) if wanting else ():
         if wanting[row.run_id].key == row.thread_key:
             wanting[row.run_id].run = rows.run_from(row)
 
@@ -188,12 +195,7 @@ def _load_died_with(connection: Connection, batch: Sequence[Wanted]) -> None:
             wanting[w.thread.session].append(w)
     if not wanting:
         return
-    query = (
-        select(runs.c.session, func.count().label("died_with"))
-        .where(runs.c.session.in_(padded(wanting)), IS_UNENDED)
-        .group_by(runs.c.session)
-    )
-    for row in connection.execute(query):
+    for row in _UNENDED(connection, wanting):
         for wanted in wanting[row.session]:
             wanted.died_with = row.died_with
 
@@ -206,19 +208,12 @@ def _load_questions(connection: Connection, batch: Sequence[Wanted]) -> None:
         if w.act.needs.questions and w.thread.turn is not None and w.thread.turn.leg
     }
     by_turn |= {(w.key, w.retrying.turn_id): w for w in batch if w.act.needs.questions and w.retrying is not None}
-    where: list[ColumnElement[bool]] = []
-    if by_id:
-        where.append(among((questions.c.thread_key, questions.c.question_id), by_id))
-    if by_turn:
-        where.append(among((questions.c.thread_key, questions.c.turn_id), by_turn))
-    if not where:
-        return
-    for row in connection.execute(select(questions).where(or_(*where)).order_by(questions.c.question_id)):
-        found = rows.question_from(row)
+    for row in _QUESTIONS.by_keys(connection, by_id) if by_id else ():
         if wanted := by_id.get((row.thread_key, row.question_id)):
-            wanted.question = found
+            wanted.question = rows.question_from(row)
+    for row in _QUESTIONS_OF_TURNS.by_keys(connection, by_turn) if by_turn else ():
         if wanted := by_turn.get((row.thread_key, row.turn_id)):
-            wanted.questions.append(found)
+            wanted.questions.append(rows.question_from(row))
 
 
 def _load_steps(connection: Connection, batch: Sequence[Wanted]) -> None:
@@ -229,8 +224,7 @@ def _load_steps(connection: Connection, batch: Sequence[Wanted]) -> None:
     }
     if not wanting:
         return
-    where = among((steps.c.thread_key, steps.c.turn_id, steps.c.name), wanting)
-    for row in connection.execute(select(steps).where(where)):
+    for row in _STEPS.by_keys(connection, wanting):
         if wanted := wanting.get((row.thread_key, row.turn_id, row.name)):
             wanted.step = rows.step_from(row)
 
@@ -239,8 +233,7 @@ def _load_claims(connection: Connection, workspace: str, batch: Sequence[Wanted]
     wanting = {w.thread.thread_id: w for w in batch if w.act.needs.claim_for}
     if not wanting:
         return
-    query = select(claims).where(claims.c.workspace == workspace, claims.c.thread_id.in_(padded(wanting)))
-    for row in connection.execute(query):
+    for row in _CLAIMS(connection, (workspace,), wanting):
         wanting[row.thread_id].claim = rows.claim_from(row)
     named = {w.act.needs.claim_for for w in wanting.values()}
     named |= {w.thread.session for w in wanting.values()}
@@ -252,11 +245,4 @@ def _load_claims(connection: Connection, workspace: str, batch: Sequence[Wanted]
 
 def existing_sessions(connection: Connection, workspace: str, named: Sequence[str]) -> frozenset[str]:
     """Return which of the sessions exist."""
-    query = select(sessions.c.session).where(sessions.c.workspace == workspace, sessions.c.session.in_(padded(named)))
-    return frozenset(connection.scalars(query))
-
-
-def _rows_in(connection: Connection, column: Column[str], values: Sequence[str]) -> Sequence[Row[Any]]:
-    if not values:
-        return ()
-    return connection.execute(select(column.table).where(column.in_(padded(values)))).all()
+    return frozenset(row.session for row in _SESSIONS(connection, (workspace,), named))

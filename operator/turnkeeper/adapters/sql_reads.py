@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, liter
 
 from turnkeeper.adapters import sql_rows as rows
 from turnkeeper.adapters.sql_database import Database
-from turnkeeper.adapters.sql_load import padded
+from turnkeeper.adapters.sql_lookup import padded
 from turnkeeper.adapters.sql_tables import (
     CAN_EXPIRE,
     IS_NOT_IDLE,

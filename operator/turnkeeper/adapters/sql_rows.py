@@ -33,8 +33,8 @@ def thread_from(row: Row[Any]) -> Thread:
         run_id=row.run_id,
         attempt=row.run_attempt,
         events=row.run_events,
-        stop_asked=row.run_stop_asked,
-        apart=row.run_apart,
+        stop_asked=bool(row.run_stop_asked),
+        apart=bool(row.run_apart),
     )
     turn = TurnState(
         turn_id=row.turn_id,

@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Delete, Dialect, Insert, Table, Update, bindparam, delete, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.dialects.postgresql import asyncpg
 
 from turnkeeper.adapters import sql_rows as rows
+from turnkeeper.adapters.sql_lookup import DIALECTS
 from turnkeeper.adapters.sql_rows import Values
 from turnkeeper.adapters.sql_tables import claims, entries, messages, parked, questions, runs, steps, threads
 from turnkeeper.core.draft import Change
@@ -77,13 +77,11 @@ def _upsert_of(dialect: str, table: Table) -> Insert:
     )
 
 
-_DIALECTS: dict[str, Dialect] = {"sqlite": sqlite.dialect(), "postgresql": asyncpg.dialect()}  # type: ignore[no-untyped-call]  # SQLAlchemy's own gap
-
-_INSERTS = {(name, entries.name): _Compiled(entries.insert(), dialect) for name, dialect in _DIALECTS.items()}
+_INSERTS = {(name, entries.name): _Compiled(entries.insert(), dialect) for name, dialect in DIALECTS.items()}
 
 _UPSERTS = {
     (name, table.name): _Compiled(_upsert_of(name, table), dialect)
-    for name, dialect in _DIALECTS.items()
+    for name, dialect in DIALECTS.items()
     for table in (messages, runs, questions, steps, parked, claims)
 }
 
@@ -92,7 +90,7 @@ _CHANGING = [column.name for column in threads.c if column.name not in _FIXED]
 _UPDATE = update(threads).where(threads.c.key == bindparam("b_key"))
 _UPDATE_THREAD = {
     name: _Compiled(_UPDATE.values({column: bindparam(column) for column in _CHANGING}), dialect)
-    for name, dialect in _DIALECTS.items()
+    for name, dialect in DIALECTS.items()
 }
 
 _RELEASE = {
@@ -104,5 +102,5 @@ _RELEASE = {
         ),
         dialect,
     )
-    for name, dialect in _DIALECTS.items()
+    for name, dialect in DIALECTS.items()
 }

@@ -37,6 +37,7 @@ IS_NOT_IDLE = text("(state <> 'idle' OR parked > 0)")  # in brackets: it is join
 IS_RUNNING = text("state = 'running'")
 IS_PENDING = text("fate = 'pending'")
 IS_UNENDED = text("(outcome IS NULL OR outcome = 'abandoned')")
+IS_RETRYING = text("ask_seq > 0")
 CAN_EXPIRE = text("resolution = 'open' AND expires_ms IS NOT NULL")
 
 Key = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER alone
