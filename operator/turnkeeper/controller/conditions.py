@@ -152,7 +152,7 @@ def _about(seconds: float) -> str:
     for unit, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * unit:
             return f"over {int(seconds // unit)} {name}"
-    return "over a minute" if seconds >= 60 else "too long"  # noqa: PLR2004 - a minute
+    return "over a minute" if seconds >= 60 else "too long"  # noqa: PLR2004 - 60 seconds are a minute
 
 
 def merge(said: Sequence[Said], old: Sequence[dict[str, Any]], generation: int, now: str) -> list[dict[str, Any]]:

@@ -163,7 +163,10 @@ class PodTemplate(Part):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "self.volumeMounts.all(mount, self.volumes.exists(volume, volume.name == mount.name))",
+                (
+                    "!has(self.volumeMounts) || self.volumeMounts.all(mount,"
+                    " has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name))"
+                ),
                 "each of volumeMounts names one of volumes",
             )
         )
