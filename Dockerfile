@@ -7,26 +7,34 @@ ARG BASE=python:3.13-slim
 
 FROM scratch AS wheels
 
-FROM ${BASE} AS build
+FROM ${BASE} AS dependencies
 ARG PIP_NO_INDEX=
 ARG PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
-COPY requirements-kubernetes.lock requirements-build.lock ./
+COPY requirements-kubernetes.lock ./
 RUN --mount=type=bind,from=wheels,source=/,target=/wheels \
-    python3 -m venv /opt/turnkeeper && python3 -m venv builder && \
-    /opt/turnkeeper/bin/pip install --no-cache-dir --require-hashes --find-links /wheels -r requirements-kubernetes.lock && \
+    python3 -m venv /opt/turnkeeper && \
+    /opt/turnkeeper/bin/pip install --no-cache-dir --require-hashes --find-links /wheels -r requirements-kubernetes.lock
+
+FROM ${BASE} AS package
+ARG PIP_NO_INDEX=
+ARG PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+COPY requirements-build.lock ./
+RUN --mount=type=bind,from=wheels,source=/,target=/wheels \
+    python3 -m venv builder && \
     builder/bin/pip install --no-cache-dir --require-hashes --find-links /wheels -r requirements-build.lock
 COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
 COPY operator operator
-RUN builder/bin/pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir dist . && \
-    /opt/turnkeeper/bin/pip install --no-cache-dir --no-index --no-deps dist/*.whl && \
-    /opt/turnkeeper/bin/python -m compileall -q /opt/turnkeeper/lib
+RUN builder/bin/pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir dist .
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="turnkeeper" \
       org.opencontainers.image.description="Threads of messages, each worked on by one worker at a time" \
       org.opencontainers.image.licenses="Apache-2.0"
-COPY --from=build /opt/turnkeeper /opt/turnkeeper
+COPY --from=dependencies /opt/turnkeeper /opt/turnkeeper
+RUN --mount=type=bind,from=package,source=/build/dist,target=/dist \
+    /opt/turnkeeper/bin/pip install --no-cache-dir --no-index --no-deps --disable-pip-version-check /dist/*.whl
 # Nothing is written beside the program: the root may be read-only. Lines reach `kubectl logs` as they are written.
 ENV PATH=/opt/turnkeeper/bin:${PATH} PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # Nobody's number on the base images that people use; by number, so that Kubernetes can see that it is not root.
