@@ -31,18 +31,17 @@ EVERYTHING = {
     "serviceAccount": {"annotations": {"e": "f"}},
 }
 
-APPLIED = "get list watch create patch delete"
+APPLIED = "get list watch create patch"
+"""Made and mended, never deleted: that is left to the cluster, by owner references."""
 
 WHY: dict[str, tuple[str, str]] = {
-    "turnkeeper.dev/workspaces": ("get list watch patch", "reads what is asked for; kopf keeps its mark on it"),
-    "turnkeeper.dev/workspaces/status": ("get patch", "tells what was seen"),
-    "turnkeeper.dev/workspaces/finalizers": ("update", "owns what it makes, where owners must be allowed to"),
+    "turnkeeper.dev/workspaces": ("get list watch", "reads what is asked for"),
+    "turnkeeper.dev/workspaces/status": ("patch", "tells what was seen"),
     "/pods": ("get list watch", "sees runners start, fail and go"),
+    "/secrets": ("get create", "makes the API tokens, and reads them to ask runners to recover"),
     "/services": (APPLIED, "each Workspace's address"),
     "/serviceaccounts": (APPLIED, "who its runners are"),
-    "/secrets": (APPLIED, "the API tokens that it makes, and reads to ask runners to recover"),
-    "/persistentvolumeclaims": ("get list watch", "says why a volume keeps a runner from starting"),
-    "/events": ("create patch", "tells what happened"),
+    "/events": ("create", "tells what happened"),
     "apps/deployments": (APPLIED, "runners on PostgreSQL"),
     "apps/statefulsets": (APPLIED, "the runner on SQLite, with its volume"),
     "policy/poddisruptionbudgets": (APPLIED, "one runner at a time is evicted"),
