@@ -15,16 +15,7 @@ def started(workspace: Workspace, thread: str) -> Json:
     message_id = workspace.send(thread, "long")
     workspace.wait_taken(thread, message_id)
     workspace.wait_state(thread, "running")
-    return holder(workspace, thread)
-
-
-def holder(workspace: Workspace, thread: str) -> Json:
-    """The runner pod whose session holds a thread's claim, by what `kubectl get leases` shows."""
-    leases = workspace.leases()
-    claim = next(lease for lease in leases if thread in str(lease["metadata"].get("annotations", {}).values()))
-    session = next(lease for lease in leases if lease["metadata"]["name"] == claim["spec"]["holderIdentity"])
-    owner = session["metadata"]["ownerReferences"][0]["uid"]
-    return next(pod for pod in workspace.runners() if pod["metadata"]["uid"] == owner)
+    return workspace.holder(thread)
 
 
 def assert_taken_over(workspace: Workspace, thread: str, waiting: str, *, outcome: str) -> None:
@@ -48,6 +39,7 @@ def test_a_workspace_is_installed_ready_and_answers(place: Place) -> None:
     assert "orders" in shown
     assert "True" in shown
     assert len(workspace.runners()) == 2
+    assert len(workspace.leases("session")) == 2
     workspace.verify()
 
 

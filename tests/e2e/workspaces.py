@@ -104,10 +104,23 @@ class Workspace:
         pods = json.loads(self.place.kubectl("get", "pods", labels, "--output=json"))["items"]
         return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
-    def leases(self) -> list[Json]:
-        """Its sessions and claims, as `kubectl get leases` shows them."""
-        found: list[Json] = json.loads(self.place.kubectl("get", "leases", "--output=json"))["items"]
+    def leases(self, kind: str) -> list[Json]:
+        """Its Leases of a kind, session or claim, as `kubectl get leases` shows them."""
+        labels = f"turnkeeper.dev/lease={kind},turnkeeper.dev/workspace-uid={self.get()['metadata']['uid']}"
+        found: list[Json] = json.loads(self.place.kubectl("get", "leases", f"-l{labels}", "--output=json"))["items"]
         return found
+
+    def claim(self, thread: str) -> Json:
+        """The claim of a thread that is running."""
+        claims = self.leases("claim")
+        return next(lease for lease in claims if noted(lease, "thread") == thread)
+
+    def holder(self, thread: str) -> Json:
+        """The runner's pod whose session holds the claim of a thread that is running."""
+        session = noted(self.claim(thread), "session")
+        lease = next(lease for lease in self.leases("session") if noted(lease, "session") == session)
+        owner = lease["metadata"]["ownerReferences"][0]["uid"]
+        return next(pod for pod in self.runners() if pod["metadata"]["uid"] == owner)
 
     def token(self) -> str:
         """The token that the controller has made for the API."""
@@ -192,6 +205,11 @@ def spec(*, handler: Mapping[str, Any], journal: Mapping[str, Any] = POSTGRES, r
         "runner": {"replicas": replicas, "drainSeconds": 5, "resources": {"requests": {"cpu": "10m"}}},
         **rest,
     }
+
+
+def noted(lease: Json, name: str) -> str:
+    """One of the annotations that turnkeeper gives a Lease."""
+    return str(lease["metadata"].get("annotations", {}).get(f"turnkeeper.dev/{name}", ""))
 
 
 def outcomes(log: Sequence[Json]) -> dict[str, str]:
