@@ -21,10 +21,11 @@ from turnkeeper.controller.metrics import ControllerMetrics
 from turnkeeper.controller.status import FIELD_MANAGER
 from turnkeeper.controller.tokens import Tokens, tokens_of
 from turnkeeper.controller.view import View
-from turnkeeper.errors import KubeConflictError, KubeNotFoundError, KubeRefusedError
+from turnkeeper.errors import KubeNotFoundError, KubeRefusedError
 from turnkeeper.settings.workspace import KIND, WorkspaceSpec
 
 FORBIDDEN: Final = 403
+UNPROCESSABLE: Final = 422
 TERMINATING: Final = "is being terminated"
 """What the API server says of a namespace that takes nothing new any more."""
 
@@ -88,22 +89,39 @@ class Reconciler:
         if actual is not None and (problem := _foreign(names, owned, actual)) is not None:
             return problem
         if actual is None or differs(owned, actual):
-            actual = await self._apply(names, owned, is_new=actual is None)
+            actual = await self._bring(names, owned, actual)
         self._verified[at] = (owned.mark, actual["metadata"]["resourceVersion"])
         return None
 
-    async def _apply(self, names: Names, owned: Owned, *, is_new: bool) -> dict[str, Any]:
+    async def _bring(self, names: Names, owned: Owned, actual: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Apply an object; what somebody put into its lists besides is taken out."""
         try:
-            applied = await self._api.apply(
-                owned.resource, names.namespace, owned.name, dict(owned.body), field_manager=FIELD_MANAGER
-            )
-        except (KubeConflictError, KubeNotFoundError) as error:
-            raise KubeRefusedError(str(error), status=FORBIDDEN) from error
+            applied = await self._apply(names, owned)
+        except KubeRefusedError as error:
+            if actual is None or error.status != UNPROCESSABLE:
+                raise
+            await self._overwrite(names, owned)  # two ports of one name, say: what was added clashes with what is ours
+            applied = await self._apply(names, owned)
+        if actual is not None and differs(owned, applied):
+            applied = await self._overwrite(names, owned)
+        if actual is None or actual["metadata"]["resourceVersion"] != applied["metadata"]["resourceVersion"]:
+            self._tell(names, owned, is_new=actual is None)
+        return applied
+
+    async def _apply(self, names: Names, owned: Owned) -> dict[str, Any]:
+        return await self._api.apply(
+            owned.resource, names.namespace, owned.name, dict(owned.body), field_manager=FIELD_MANAGER
+        )
+
+    async def _overwrite(self, names: Names, owned: Owned) -> dict[str, Any]:
+        """Merge an object over what is there: its lists as a whole, which applying merges item by item."""
+        return await self._api.patch(owned.resource, names.namespace, owned.name, dict(owned.body))
+
+    def _tell(self, names: Names, owned: Owned, *, is_new: bool) -> None:
         self._metrics.applied(owned.resource.plural)
         verb = "made" if is_new else "brought to what its spec says"
         kind = owned.body["kind"]
         _log.info("Workspace %s/%s: its %s %s is %s", names.namespace, names.workspace, kind, owned.name, verb)
-        return applied
 
 
 def _foreign(names: Names, owned: Owned, actual: Mapping[str, Any]) -> Problem | None:

@@ -20,7 +20,7 @@ from turnkeeper.controller.kopf_events import follow_workspaces
 from turnkeeper.controller.metrics import ControllerMetrics
 from turnkeeper.controller.service import Controller, ControllerOptions
 from turnkeeper.errors import SettingsError
-from turnkeeper.wiring.serving import set_up_logs, stop_signals
+from turnkeeper.wiring.process import set_up_logs, stop_signals
 
 LEASE_NAME: Final = "turnkeeper-controller"
 

@@ -41,7 +41,8 @@ from turnkeeper.wiring.parts import (
     make_handler,
     make_tools,
 )
-from turnkeeper.wiring.serving import listen, serve_runner, set_up_logs, stop_signals
+from turnkeeper.wiring.process import set_up_logs, stop_signals
+from turnkeeper.wiring.serving import listen, serve_runner
 
 REQUESTS_PER_CALL = 2
 """A call about claims has time for a second request where the first was lost."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from turnkeeper.runner.service import Runner
 from turnkeeper.settings import Settings
 from turnkeeper.settings.stopping import CLOSE_SECONDS
 from turnkeeper.wiring.parts import open_runner
+from turnkeeper.wiring.process import set_up_logs, stop_signals
 
 _log = logging.getLogger(__name__)
 
@@ -34,13 +34,6 @@ def serve(settings: Settings) -> int:
     set_up_logs()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop_runner:
         return loop_runner.run(_serve(settings))
-
-
-def set_up_logs() -> None:
-    """Write log lines to standard error, leaving out those who tell of each request, step and start."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    for talkative in ("httpx", "alembic", "uvicorn.error"):
-        logging.getLogger(talkative).setLevel(logging.WARNING)
 
 
 async def _serve(settings: Settings) -> int:
@@ -106,14 +99,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals alone."""
         yield
-
-
-def stop_signals() -> asyncio.Event:
-    """Return what is set by SIGTERM or SIGINT from now on."""
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    return stopping
 
 
 def listen(settings: Settings) -> socket.socket:
