@@ -6,7 +6,7 @@ from tests.cluster.processes import wait_until
 from tests.e2e.victims import freeze, kill, thaw
 from tests.e2e.workspaces import TTL_SECONDS, Json, Place, Workspace, outcomes, spec
 
-TURN_SECONDS = 6
+TURN_SECONDS = 10
 """How long a turn takes here. Arbitrary: longer than it takes to kill its runner from outside."""
 
 

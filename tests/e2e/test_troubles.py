@@ -58,10 +58,7 @@ def test_a_claim_that_is_deleted_by_hand_leads_to_one_writer(place: Place) -> No
     workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
     started(workspace, "alice")
     waiting = workspace.send("alice", "and this", mode="queue")
-    claims = [
-        lease for lease in workspace.leases() if "alice" in str(lease["metadata"].get("annotations", {}).values())
-    ]
-    place.kubectl("delete", "lease", *(lease["metadata"]["name"] for lease in claims))
+    place.kubectl("delete", "lease", workspace.claim("alice")["metadata"]["name"])
     workspace.wait_taken("alice", waiting, seconds=3 * TTL_SECONDS)
     workspace.wait_state("alice", "idle")
     workspace.verify()
@@ -74,8 +71,8 @@ def test_a_session_that_is_deleted_by_hand_is_a_death_notice(place: Place) -> No
     waiting = workspace.send("alice", "and this", mode="queue")
     own = [
         lease["metadata"]["name"]
-        for lease in workspace.leases()
-        if any(owner["uid"] == victim["metadata"]["uid"] for owner in lease["metadata"].get("ownerReferences", []))
+        for lease in workspace.leases("session")
+        if lease["metadata"]["ownerReferences"][0]["uid"] == victim["metadata"]["uid"]
     ]
     place.kubectl("delete", "lease", *own)
     workspace.wait_taken("alice", waiting, seconds=3 * TTL_SECONDS)
