@@ -16,7 +16,7 @@ from turnkeeper.adapters.sql_database import Database
 from turnkeeper.adapters.sql_journal import SqlJournal
 from turnkeeper.adapters.sql_tables import claims, entries, messages, questions, runs, threads
 from turnkeeper.core.values import Fence
-from turnkeeper.core.words import ThreadState
+from turnkeeper.core.words import Mode, ThreadState
 
 AT_REST = 3_000
 """Arbitrary: so many threads that no planner prefers to read them all."""
@@ -122,3 +122,33 @@ async def test_a_walk_over_everything_is_noticed(sql_store: SqlStore) -> None:
     _, database = await busy_journal(sql_store)
     walk = "SELECT count(*) FROM threads WHERE last_seq = 77"
     assert await database.read(partial(scans, statement=walk, parameters=())) != []
+
+
+MANY_WAITING = 5_000
+
+
+async def test_a_take_reads_no_more_of_a_long_queue_than_it_can_use(sqlite_url: str) -> None:
+    """What a turn costs does not grow with how many messages wait in its thread."""
+    store = SqlStore(sqlite_url)
+    few, many = await queue_of(store, "few", 200), await queue_of(store, "many", MANY_WAITING)
+    await store.aclose()
+    assert many < 2 * few, f"{few} steps of SQLite's machine for 200 that wait, {many} for {MANY_WAITING}"
+
+
+async def queue_of(store: SqlStore, thread_id: str, length: int) -> int:
+    """Let messages wait in a thread, start a turn, and return how many hundreds of steps SQLite needed for it."""
+    journal = await store.journal()
+    await asyncio.gather(*(send(journal, thread_id, f"m{number}", mode=Mode.QUEUE) for number in range(length)))
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    def watch(connection: Connection) -> None:
+        connection.connection.driver_connection.set_progress_handler(step, 100)  # type: ignore[union-attr]  # it is open
+
+    await journal.database.write(watch)
+    await begin(journal, thread_id, f"r-{thread_id}")
+    return steps

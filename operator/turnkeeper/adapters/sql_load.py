@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal_column, select
 
 from turnkeeper.adapters import sql_rows as rows
-from turnkeeper.adapters.sql_lookup import Lookup
+from turnkeeper.adapters.sql_lookup import Lookup, LookupOfEach
 from turnkeeper.adapters.sql_tables import (
     IS_PENDING,
     IS_RETRYING,
@@ -108,14 +109,15 @@ _UNENDED = Lookup(
 )
 
 
-def _pending(found: ColumnElement[bool]) -> Select[Any]:
-    number = func.row_number().over(partition_by=messages.c.thread_key, order_by=messages.c.seq).label("number")
-    first = select(messages, number).where(found, IS_PENDING).subquery()
+def _oldest_pending(found: ColumnElement[bool]) -> Select[Any]:
+    """A thread may have any number of waiting messages: no more are read than a decision can use."""
     return (
-        select(first, entries.c.body)
-        .join(entries, and_(entries.c.thread_key == first.c.thread_key, entries.c.seq == first.c.seq))
-        .where(first.c.number <= literal_column(str(PENDING_LOADED_MAX)))
-        .order_by(first.c.thread_key, first.c.seq)
+        select(messages, entries.c.body)
+        .join(entries, and_(entries.c.thread_key == messages.c.thread_key, entries.c.seq == messages.c.seq))
+        .where(found, IS_PENDING)
+        .order_by(messages.c.seq)
+        .limit(literal_column(str(PENDING_LOADED_MAX)))
+        .offset(literal_column("0"))  # SQLAlchemy would add it for SQLite, as a parameter of its own
     )
 
 
@@ -128,7 +130,7 @@ def _prompts(found: ColumnElement[bool]) -> Select[Any]:
     )
 
 
-_PENDING = Lookup((messages.c.thread_key,), _pending)
+_PENDING = LookupOfEach((messages.c.thread_key,), _oldest_pending)
 _PROMPTS = Lookup((messages.c.thread_key, messages.c.turn_id, messages.c.leg), _prompts)
 
 
@@ -147,6 +149,8 @@ def _load_pending(connection: Connection, batch: Sequence[Wanted]) -> None:
         return
     for row in _PENDING(connection, wanting):
         wanting[row.thread_key].pending.append(rows.message_from(row))
+    for wanted in wanting.values():
+        wanted.pending.sort(key=attrgetter("seq"))
 
 
 def _load_parked(connection: Connection, batch: Sequence[Wanted]) -> None:

@@ -7,15 +7,32 @@ its text for each number of values and hands it to the driver with a tuple.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, count
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, Dialect, Row, Select, and_, bindparam
+from sqlalchemy import (
+    BindParameter,
+    Column,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    select,
+    union_all,
+)
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 
 V = TypeVar("V")
 
 DIALECTS: dict[str, Dialect] = {"sqlite": sqlite.dialect(), "postgresql": asyncpg.dialect()}  # type: ignore[no-untyped-call]  # SQLAlchemy's own gap
+
+
+NOBODYS_KEY = -1
+"""No row has it: the databases number rows from 1."""
 
 
 def padded(values: Iterable[V]) -> list[V]:
@@ -43,7 +60,7 @@ class Lookup:
 
     def __call__(self, connection: Connection, *values: Iterable[Any]) -> Sequence[Row[Any]]:
         """Return the rows; `values` are a list for each column, of at least one value."""
-        lists = [padded(dict.fromkeys(part)) for part in values]
+        lists = [self._padded(list(dict.fromkeys(part))) for part in values]
         key = (connection.dialect.name, *(str(len(part)) for part in lists))
         compiled = self._compiled.get(key)
         if compiled is None:
@@ -52,17 +69,31 @@ class Lookup:
         flat = [value for part in lists for value in part]
         return connection.exec_driver_sql(statement, tuple([flat[place] for place in order])).all()
 
+    def _padded(self, values: list[Any]) -> list[Any]:
+        return padded(values)
+
+    def _statement(self, values: Sequence[Sequence[BindParameter[Any]]]) -> Select[Any]:
+        found = and_(*(column.in_(part) for column, part in zip(self._columns, values, strict=True)))
+        return self._build(found)
+
     def _compile(self, dialect: str, lengths: Sequence[int]) -> tuple[str, list[int]]:
         """Return the statement's text, and for each of its parameters its place among all values."""
-        places: dict[str, int] = {}
-        conditions = []
-        for column, length in zip(self._columns, lengths, strict=True):
-            names = [f"value_{len(places) + number}" for number in range(length)]
-            places |= {name: int(name.removeprefix("value_")) for name in names}
-            conditions.append(column.in_([bindparam(name, type_=column.type) for name in names]))
-        compiled = self._build(and_(*conditions)).compile(dialect=DIALECTS[dialect])
-        constants = [name for name in compiled.positiontup or () if name not in places]
-        if constants:
-            msg = f"a lookup's statement has values of its own, which belong into its text: {constants}"
-            raise ValueError(msg)
+        numbers = count()
+        parameters = [
+            [bindparam(f"value_{next(numbers)}", type_=column.type) for _ in range(length)]
+            for column, length in zip(self._columns, lengths, strict=True)
+        ]
+        places = {parameter.key: place for place, parameter in enumerate(chain.from_iterable(parameters))}
+        compiled = self._statement(parameters).compile(dialect=DIALECTS[dialect])
         return str(compiled), [places[name] for name in compiled.positiontup or ()]
+
+
+class LookupOfEach(Lookup):
+    """Finds rows for each value of one whole-numbered column by itself, so that each may have a limit of its own."""
+
+    def _padded(self, values: list[int]) -> list[int]:
+        return values + [NOBODYS_KEY] * (len(padded(values)) - len(values))  # a value twice would find its rows twice
+
+    def _statement(self, values: Sequence[Sequence[BindParameter[Any]]]) -> Select[Any]:
+        parts = [select(self._build(self._columns[0] == value).subquery()) for value in values[0]]
+        return select(union_all(*parts).subquery())
