@@ -123,7 +123,7 @@ def _export(image: str, archive: Path) -> None:
     """Write an image's archive whole or not at all."""
     part = archive.with_suffix(".part")
     part.unlink(missing_ok=True)
-    _buildah("push", "--disable-compression", image, f"oci-archive:{part}:{image}")
+    _buildah("push", image, f"docker-archive:{part}:{image}")  # unlike an OCI archive it is not compressed
     part.rename(archive)
 
 
