@@ -57,7 +57,7 @@ By(p) == p = Event.process
 (* An event that names a session is an event of that life of the process.  *)
 ByOne(p) ==
     /\ By(p)
-    /\ Has("life") => process'[p].life = Event.life
+    /\ Has("life") => process'[p].life = Event.life /\ Event.owner = p
 
 WasLost == Has("answer") /\ Event.answer = "lost"
 

@@ -10,16 +10,20 @@ import json
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.sim.breakage import BREAKS, broken
 from tests.sim.faults import FAULTS_SECONDS, Fault, Harm
 from tests.sim.process import Setting
 from tests.sim.simulation import simulate
-from tests.sim.trace import Event, Trace
+from tests.sim.trace import Event, Part, Trace
 
 SEEDS = 12
 """How many simulations CI takes traces of. Arbitrary: their check takes some seconds beside TLC's start."""
+
+BROKEN_EACH = 2
+"""How many wrong copies of each kind. Arbitrary: each costs as much as a right one."""
 
 HARMS = (
     Harm.CRASH,
@@ -78,26 +82,43 @@ def write(path: Path, events: Sequence[Event]) -> None:
     path.write_text("".join(json.dumps(event) + "\n" for event in events), "utf-8")
 
 
+def copies(parts: Mapping[str, Part], each: int) -> dict[str, list[Event]]:
+    """Return wrong copies by name, so many of each kind. Raises AssertionError where a kind has no place at all."""
+    made: dict[str, list[tuple[str, list[Event]]]] = {kind: [] for kind in BREAKS}
+    for name, part in parts.items():
+        for kind, events in broken(part.events, name):
+            made[kind].append((name, events))
+    without = [kind for kind, found in made.items() if not found]
+    assert not without, f"these traces have no place for {without}: take other seeds"
+    rng = random.Random("copies")
+    chosen = {kind: rng.sample(found, min(each, len(found))) for kind, found in made.items()}
+    return {f"{kind}_{name}": events for kind, found in chosen.items() for name, events in found}
+
+
 def main() -> int:
     """Write the traces."""
     parser = argparse.ArgumentParser(description="Write the traces of simulations.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--broken", type=int, default=BROKEN_EACH, help="wrong copies of each kind")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # as in run.py
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - this very program
-    told = untold = 0
+    parts: dict[str, Part] = {}
     for seed in range(options.first, options.first + options.seeds):
         for thread_id, part in traced(seed).parts.items():
             if part.untold:
-                untold += 1
-                print(f"seed {seed}, {thread_id} is left out: {part.untold}")
-                continue
-            told += 1
-            write(options.folder / f"good_seed_{seed}_{thread_id}.ndjson", part.events)
-    print(f"traces of {told} threads in {options.seeds} simulations; {untold} threads left out")
+                print(f"left out   seed {seed}, thread {thread_id}: {part.untold}")
+            else:
+                parts[f"seed_{seed}_{thread_id}"] = part
+    for name, part in parts.items():
+        write(options.folder / f"good_{name}.ndjson", part.events)
+    wrong = copies(parts, options.broken) if options.broken else {}
+    for name, events in wrong.items():
+        write(options.folder / f"bad_{name}.ndjson", events)
+    print(f"simulated  {len(parts)} threads of {options.seeds} seeds, and {len(wrong)} wrong copies of them")
     return 0
 
 
