@@ -126,31 +126,18 @@ async def _first(stop: Awaitable[object], work: Awaitable[object]) -> bool:
 
 async def _act(gate: Gate, controller: Controller, options: ControllerOptions, stopping: asyncio.Event) -> int:
     """Act until told to stop (0), or until the Lease or a part of this is lost (1)."""
-    kopf_stop = asyncio.Event()
-
-    def set_signals_back() -> None:
-        again = stop_signals()
-        task = asyncio.create_task(again.wait())
-        task.add_done_callback(lambda _: stopping.set())
-        signals.append(task)
-
-    signals: list[asyncio.Task[bool]] = []
-    holding = asyncio.create_task(gate.hold())
-    running = asyncio.create_task(controller.run())
-    following = asyncio.create_task(
-        follow_workspaces(options.namespaces, controller.workspace_event, set_signals_back, kopf_stop)
-    )
-    told = asyncio.create_task(stopping.wait())
-    parts = (holding, running, following, told)
+    parts = {
+        asyncio.create_task(controller.run()): "the controller's loops",
+        asyncio.create_task(follow_workspaces(options.namespaces, controller.workspace_event)): "the watch",
+        asyncio.create_task(gate.hold()): "the hold on the Lease",
+        asyncio.create_task(stopping.wait()): "the wait for a signal",
+    }
     await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-    for part, name in ((running, "the controller's loops"), (following, "the watch of Workspaces")):
-        if part.done() and not stopping.is_set():
-            error = None if part.cancelled() else part.exception()
+    for task, name in parts.items():
+        if task.done() and not stopping.is_set():
+            error = None if task.cancelled() else task.exception()
             _log.critical("%s ended; the process ends and is started anew", name, exc_info=error)
-    kopf_stop.set()
-    for task in (holding, running, told, *signals):
         task.cancel()
-    await asyncio.wait((*parts, *signals), timeout=STOP_SECONDS)
-    following.cancel()
+    await asyncio.wait(parts, timeout=STOP_SECONDS)
     await gate.leave()
     return 0 if stopping.is_set() else 1
