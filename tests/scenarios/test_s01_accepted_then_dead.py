@@ -11,7 +11,7 @@ from turnkeeper.core.words import Fate, Kind, Outcome
 from turnkeeper.errors import StandsOtherwiseError
 from turnkeeper.ports import Turn
 
-THREADS = [f"thread-{number}" for number in range(4)]
+THREADS = [f"thread-{number}" for number in range(20)]
 
 IN_ONE_STEP = [
     "before:accept",
@@ -58,9 +58,9 @@ async def _die(world: World, point: str, *, two_step: bool, noticed: bool = True
 async def test_what_was_accepted_is_taken_wherever_its_runner_dies(world: World, point: str, *, two_step: bool) -> None:
     """Every 202 leads to one turn, and a second message runs after the first."""
     living, other = await _die(world, point, two_step=two_step)
-    for thread in THREADS[:2]:
+    for thread in THREADS[::2]:
         await send(living, thread, "second")
-    for thread in THREADS[2:]:
+    for thread in THREADS[1::2]:
         await send(other, thread, "second")
     await world.settled()
     for dump in await world.check():
