@@ -11,7 +11,6 @@ import asyncio
 import heapq
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -65,7 +64,7 @@ class Schedule:
             is_shorter = interval_seconds < planned.interval_seconds
             planned.interval_seconds = interval_seconds
             if is_shorter and not planned.is_running:
-                self._set_due(key, planned, min(interval_seconds, max(0.0, planned.due - time.monotonic())))
+                self._set_due(key, planned, min(interval_seconds, max(0.0, planned.due - _now())))
 
     def forget(self, key: Key) -> None:
         """Sweep a Workspace no more."""
@@ -78,12 +77,12 @@ class Schedule:
             return
         if planned.is_running:
             planned.is_asked = True
-        elif planned.due > time.monotonic():
+        elif planned.due > _now():
             self._set_due(key, planned, 0.0)
 
     def overdue(self) -> list[Key]:
         """Return the Workspaces whose sweep should long be over."""
-        now = time.monotonic()
+        now = _now()
         return [
             key
             for key, planned in self._planned.items()
@@ -103,7 +102,7 @@ class Schedule:
             await asyncio.gather(*self._sweeps, return_exceptions=True)
 
     def _start_due(self) -> None:
-        now = time.monotonic()
+        now = _now()
         while self._heap and self._heap[0][0] <= now:
             due, key = heapq.heappop(self._heap)
             planned = self._planned.get(key)
@@ -115,7 +114,7 @@ class Schedule:
             task.add_done_callback(self._sweeps.discard)
 
     async def _until_next(self) -> None:
-        wait = self._heap[0][0] - time.monotonic() if self._heap else None
+        wait = self._heap[0][0] - _now() if self._heap else None
         try:
             async with asyncio.timeout(wait):
                 await self._changed.wait()
@@ -140,6 +139,10 @@ class Schedule:
             self._set_due(key, planned, pause)
 
     def _set_due(self, key: Key, planned: _Planned, after_seconds: float) -> None:
-        planned.due = time.monotonic() + after_seconds
+        planned.due = _now() + after_seconds
         heapq.heappush(self._heap, (planned.due, key))
         self._changed.set()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
