@@ -36,7 +36,8 @@ COPY --from=dependencies /opt/turnkeeper /opt/turnkeeper
 RUN --mount=type=bind,from=package,source=/build/dist,target=/dist \
     /opt/turnkeeper/bin/pip install --no-cache-dir --no-index --no-deps --disable-pip-version-check /dist/*.whl
 # Nothing is written beside the program: the root may be read-only. Lines reach `kubectl logs` as they are written.
-ENV PATH=/opt/turnkeeper/bin:${PATH} PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# A user by name, which kopf asks for, whatever number the pod runs as.
+ENV PATH=/opt/turnkeeper/bin:${PATH} PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 USER=turnkeeper
 # Nobody's number on the base images that people use; by number, so that Kubernetes can see that it is not root.
 USER 65532:65532
 WORKDIR /
