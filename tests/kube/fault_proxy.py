@@ -90,6 +90,7 @@ class FaultProxy:
     rules: list[Rule] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     met: int = 0
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def trouble(self, trouble: Trouble, method: str, part: str = "", *, times: int = 1) -> None:
         """Let the next `times` requests meet trouble."""
@@ -115,11 +116,11 @@ class FaultProxy:
             case Hang(done):
                 if done:
                     await self._ask(request)
-                await asyncio.Event().wait()
+                return await _cut(request, self.ended.wait)
             case Mute():
                 response = web.StreamResponse()
                 await response.prepare(request)
-                await asyncio.Event().wait()
+                return await _cut(request, self.ended.wait)
             case Lose(meanwhile):
                 await self._ask(request)
                 return await _cut(request, meanwhile)
@@ -158,9 +159,8 @@ class FaultProxy:
 async def _cut(request: web.BaseRequest, meanwhile: Callable[[], Awaitable[object]] | None) -> web.Response:
     if meanwhile is not None:
         await meanwhile()
-    transport = request.transport
-    assert transport is not None
-    transport.abort()
+    if request.transport is not None:  # the client may have gone away
+        request.transport.abort()
     return web.Response()
 
 
@@ -181,7 +181,8 @@ async def fault_proxy(kubeconfig: Path) -> AsyncIterator[FaultProxy]:
         yield proxy
     finally:
         listening.close()
-        await server.shutdown(timeout=0)
+        proxy.ended.set()
+        await server.shutdown(timeout=1)
         await client.close()
 
 

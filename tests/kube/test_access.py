@@ -28,9 +28,11 @@ RBAC = "rbac.authorization.k8s.io"
 
 async def grant(api: KubeApi, namespace: str, *verbs: str) -> None:
     """Let the service account `runner` do these to Leases, and no more."""
-    rules = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": list(verbs)}]
+    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": list(verbs)}
     head = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": "runner"}}
-    await api.apply(ROLES, namespace, "runner", head | {"rules": rules}, field_manager="turnkeeper-test")
+    await api.apply(
+        ROLES, namespace, "runner", head | {"rules": [rule] if verbs else []}, field_manager="turnkeeper-test"
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract.stores import LeaseStore
-from tests.kube.fault_proxy import FaultProxy, Hang, Mute, Refuse
+from tests.kube.fault_proxy import FaultProxy, Hang, Mute, Refuse, Reset
 from turnkeeper.adapters.kube import api as kube_api
 from turnkeeper.adapters.kube import caller
 from turnkeeper.adapters.kube import lease_records as records
@@ -95,13 +95,29 @@ async def test_a_watch_ends_in_time_and_without_an_error(
         assert [kind async for kind, _ in api.watch(LEASES, store.namespace, start) if kind != "BOOKMARK"] == []
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
+EXPIRED = '{"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (9)"}'
+
+
+@pytest.mark.parametrize(
+    "told", [Refuse(410, body=EXPIRED), Refuse(200, body=f'{{"type": "ERROR", "object": {EXPIRED}}}')]
+)
 async def test_a_watch_from_what_is_not_kept_any_more_is_told_as_gone(
-    api: KubeApi, store: LeaseStore, version: str
+    proxy: FaultProxy, troubled_api: KubeApi, store: LeaseStore, told: Refuse
 ) -> None:
-    """Its caller has to list afresh."""
-    with pytest.raises(KubeGoneError, match="list afresh"):
-        await events(api, store, version, 1)
+    """As an answer or as an event, its caller has to list afresh."""
+    proxy.trouble(told, "GET", "watch=true")
+    with pytest.raises(KubeGoneError, match=r"too old.*list afresh"):
+        await events(troubled_api, store, "1", 1)
+
+
+async def test_a_watch_that_breaks_or_talks_nonsense_is_told_as_unavailable(
+    proxy: FaultProxy, troubled_api: KubeApi, store: LeaseStore
+) -> None:
+    """Its caller tries again from where it was."""
+    for trouble in (Reset(), Refuse(200, body="{}"), Refuse(200, body="<html>"), Refuse(500), Refuse(429)):
+        proxy.trouble(trouble, "GET", "watch=true")
+        with pytest.raises(UnavailableError, match="watch leases"):
+            await events(troubled_api, store, "1", 1)
 
 
 async def test_a_watch_whose_server_went_silent_is_told(

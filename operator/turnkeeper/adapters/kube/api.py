@@ -44,9 +44,8 @@ class KubeApi:
     """One client of the API server, for one loop.
 
     Raises, beside what each method says: KubeRefusedError (400, 401, 403, 422), UnavailableError (429, and for reads
-    5xx or no answer in `deadline_seconds`), UnknownOutcomeError (for writes 5xx or a lost answer). A connection that
-    was lost under a replace, patch, apply or delete may have been tried once more below: who gets 404 or 409 must allow
-    for its own doing.
+    5xx or no answer in `deadline_seconds`), UnknownOutcomeError (for writes 5xx or a lost answer). Only a call that was
+    answered 429, or 401 with an old token, is sent again here.
     """
 
     def __init__(self, connection: Connection, *, deadline_seconds: float, on_called: OnCalled | None = None) -> None:

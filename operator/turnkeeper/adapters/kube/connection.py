@@ -134,6 +134,8 @@ class Connection:
             session = aiohttp.ClientSession(
                 connector=connector, trust_env=True, read_bufsize=LINE_BYTES_MAX, cookie_jar=aiohttp.DummyCookieJar()
             )
+            # Else a replace or delete whose answer was lost would be sent again unseen, and its own doing met as 404.
+            session._retry_connection = False  # noqa: SLF001 - there is no public switch; a test sees if it is lost
             self._pool = _Pool(session)
         return self._pool
 

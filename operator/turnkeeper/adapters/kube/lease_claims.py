@@ -61,14 +61,18 @@ class LeaseClaims:
         lease = records.session_lease(self._place, session, runner, duration_seconds, self._clock.wall_ms())
 
         async def open_or_adopt() -> SessionRecord | None:
-            made = await self._create(lease)
-            found = made or await self._read(records.session_name(self._place, session))
+            name = records.session_name(self._place, session)
+            try:
+                found = await self._create(lease) or await self._read(name)
+            except UnknownOutcomeError:
+                if (found := await self._read(name)) is None:
+                    raise
             if found is None:
                 return None
             record = records.session_from(self._place, found)
             if record is None or record.session != session:
-                name = f"{self._place.namespace}/{lease['metadata']['name']}"
-                raise UnavailableError(f"session {session!a}: the Lease {name} is in its way; delete it")
+                where = f"{self._place.namespace}/{name}"
+                raise UnavailableError(f"session {session!a}: the Lease {where} is in its way; delete it")
             return record
 
         return await self._until_known(f"session {session!a}", open_or_adopt)
