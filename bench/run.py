@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench import accept, machine, memory, report, sweep, tables, takeover, turns, verify
+from bench import accept, machine, memory, report, stream, sweep, tables, takeover, turns, verify
 
 BENCHMARKS: dict[str, tuple[Callable[..., Any], Callable[[Any], str]]] = {
     "turns": (turns.run, tables.turns_table),
@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, tuple[Callable[..., Any], Callable[[Any], str]]] = {
     "sweep": (sweep.run, tables.sweep_table),
     "memory": (memory.run, tables.memory_table),
     "takeover": (takeover.run, tables.takeover_table),
+    "stream": (stream.run, tables.stream_table),
     "verify": (verify.run, verify.verify_table),
 }
 BY_NAME = frozenset({"verify"})

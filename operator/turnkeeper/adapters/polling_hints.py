@@ -51,6 +51,11 @@ class PollingHints:
         self._heads: dict[str, int] = {}
         self._has_watches = asyncio.Event()
 
+    @property
+    def poll_seconds(self) -> float:
+        """Between two polls."""
+        return POLL_SECONDS
+
     def watch(self, thread_id: str) -> PollingWatch:
         """See `ports.Hints`."""
         watch = PollingWatch(self, thread_id)
@@ -76,7 +81,7 @@ class PollingHints:
         """See `ports.Hints`."""
         while True:
             await self._has_watches.wait()
-            await self._clock.sleep(POLL_SECONDS)
+            await self._clock.sleep(self.poll_seconds)
             try:
                 heads = await self._journal.heads(list(self._watches))
             except TurnkeeperError as error:

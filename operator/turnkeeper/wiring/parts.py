@@ -14,6 +14,7 @@ from sqlalchemy import URL, make_url
 from turnkeeper.adapters.handlers import ChatHandler, EchoHandler, ExecHandler, HttpHandler, PythonHandler
 from turnkeeper.adapters.machine_clock import MachineClock
 from turnkeeper.adapters.polling_hints import PollingHints
+from turnkeeper.adapters.postgres_hints import PostgresHints
 from turnkeeper.adapters.prometheus import PrometheusObserver
 from turnkeeper.adapters.sql_audit import SqlAudit
 from turnkeeper.adapters.sql_claims import SqlClaims
@@ -23,7 +24,7 @@ from turnkeeper.adapters.sql_readonly import open_readonly
 from turnkeeper.adapters.sql_taking import SqlTaking
 from turnkeeper.core.invariants import Findings
 from turnkeeper.errors import SettingsError
-from turnkeeper.ports import Claims, Handler, Taking
+from turnkeeper.ports import Claims, Clock, Handler, Hints, Taking
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.renewal_thread import RenewalThread
@@ -70,12 +71,18 @@ def make_tools(
         workspace=settings.workspace,
         journal=journal,
         taking=taking,
-        hints=PollingHints(journal, clock),
+        hints=_hints(settings, journal, clock),
         clock=clock,
         handler=handler,
         observer=observer,
         options=runner_options(settings, name),
     )
+
+
+def _hints(settings: Settings, journal: SqlJournal, clock: Clock) -> Hints:
+    if settings.journal.postgres is None:
+        return PollingHints(journal, clock)
+    return PostgresHints(journal, clock, journal_url(settings), settings.workspace)
 
 
 def verify(settings: Settings, workspace: str | None, *, at_rest: bool) -> Findings:
