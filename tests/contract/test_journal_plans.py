@@ -147,7 +147,7 @@ async def queue_of(store: SqlStore, thread_id: str, length: int) -> int:
         return 0
 
     def watch(connection: Connection) -> None:
-        connection.connection.driver_connection.set_progress_handler(step, 100)  # type: ignore[union-attr]  # it is open
+        connection.connection.driver_connection.set_progress_handler(step, 100)  # type: ignore[union-attr]  # it is there while the connection is open
 
     await journal.database.write(watch)
     await begin(journal, thread_id, f"r-{thread_id}")
