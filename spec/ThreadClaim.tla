@@ -530,16 +530,22 @@ Fault(p) ==
 
 (* A run is cut short by its own process, which is being stopped, or has   *)
 (* lost its session and can still write: this is not charged to the turn.  *)
-Interrupt(p) ==
+(* Steering that the handler has used by then stays used.                  *)
+InterruptUsing(p, used) ==
     /\ spent.drains < Drains
     /\ process[p].at = "running"
     /\ Carries(p)
-    /\ log' = After(log, << Entry("interrupted", p, process[p].run, row.turn, {}, FALSE) >>)
-    /\ row' = [row EXCEPT !.open = NoRun, !.attempts = @ - 1]
+    /\ log' = After(log, << Entry("interrupted", p, process[p].run, row.turn,
+                                  MessagesIn(process[p].from, used), FALSE) >>)
+    /\ row' = [row EXCEPT !.taken = Max(@, used), !.open = NoRun, !.attempts = @ - 1]
     /\ process' = [process EXCEPT ![p] =
                     [Idle(@) EXCEPT !.at = "ended", !.token = process[p].token]]
     /\ spent' = [spent EXCEPT !.drains = @ + 1]
     /\ UNCHANGED <<exists, gone, claim, backup>>
+
+Interrupt(p) ==
+    \E used \in {process[p].from} \cup MessagesIn(process[p].from, process[p].offered) :
+        InterruptUsing(p, used)
 
 (* An orderly stop: what ran was interrupted and released before, and no   *)
 (* hand-over follows; the session is closed.                               *)

@@ -129,10 +129,13 @@ IsInterrupt(p) ==
     /\ Is("Interrupt") /\ Interrupt(p) /\ ByOne(p)
     /\ Told("token", process[p].token)
     /\ Told("seq", Size(log'))
+    /\ Told("taken", row'.taken)
 
-(* Refused again, a run that was refused is no other.                      *)
+(* Refused again, a run that was refused is no other. One that asks again  *)
+(* for an end whose answer was lost may find others there.                 *)
 IsFenced(p) ==
     \/ Is("Fenced") /\ Fenced(p) /\ ByOne(p)
+    \/ Is("Fenced") /\ ~Carries(p) /\ Adopt(p) /\ ByOne(p)
     \/ /\ Is("Fenced") /\ By(p) /\ process[p].at \in {"ended", "released"} /\ ~Carries(p)
        /\ process' = process /\ Unchanged
 

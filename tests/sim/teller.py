@@ -33,6 +33,8 @@ class Told:
     def _tell(self, thread_id: str, action: str, **fields: str | int | bool) -> None:
         if self.is_over:
             self._trace.parts[thread_id].untold = "a write of a life arrived after the next had begun"
+        if self._line.is_losing and action == "Adopt":
+            return  # it knows no more than before
         event: Event = {"action": action, "process": self.process, **fields}
         if self._line.is_losing and action in {"Claim", "Start", "End"}:
             event["answer"] = "lost"
@@ -152,7 +154,7 @@ class Told:
                 interrupted = self._trace.parts[thread_id].interrupted
                 turn_id = before.turn.turn_id if before.turn is not None else ""
                 interrupted[turn_id] = interrupted.get(turn_id, 0) + 1
-                self._tell(thread_id, "Interrupt", token=before.token, seq=written[0].seq)
+                self._tell(thread_id, "Interrupt", token=before.token, seq=written[0].seq, taken=after.taken)
             else:
                 self._tell(thread_id, "End", token=before.token, seq=written[0].seq, taken=after.taken)
         elif not written:
