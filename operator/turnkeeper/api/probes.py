@@ -110,6 +110,7 @@ def _server(host: str, port: int, answers: Mapping[str, Callable[[], Answer]]) -
     class Server(ThreadingHTTPServer):
         address_family = AF_INET6 if ":" in host else ThreadingHTTPServer.address_family
         daemon_threads = True
+        request_queue_size = 4 * CONNECTIONS_MAX  # who is not accepted yet is soon accepted or cut, never left waiting
         room = threading.BoundedSemaphore(CONNECTIONS_MAX)
 
         def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
