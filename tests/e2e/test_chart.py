@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from tests.cluster.programs import programs
+from tests.e2e.releases import CHART
 from tests.e2e.site import run
-
-CHART = Path(__file__).parents[2] / "charts" / "turnkeeper"
 
 OLDEST = "--kube-version=1.29.0"
 """The oldest that the chart takes: where helm asks no cluster, it takes one that is older still."""

@@ -9,24 +9,12 @@ import pytest
 
 from tests.cluster.control_plane import is_ready
 from tests.cluster.processes import wait_until
-from tests.e2e.site import RELEASE, RELEASE_NAMESPACE, Site
+from tests.e2e.releases import without_controller
+from tests.e2e.site import Site
 from tests.e2e.test_changes import assert_all_answered, burst
 from tests.e2e.test_deaths import TURN_SECONDS, assert_taken_over, started
 from tests.e2e.victims import kill
 from tests.e2e.workspaces import TTL_SECONDS, Place, outcomes, spec
-
-
-@contextmanager
-def without_controller(site: Site) -> Iterator[None]:
-    """Scale the controller to none for the while."""
-    where = [f"--namespace={RELEASE_NAMESPACE}", f"deployment/{RELEASE}"]
-    site.kubectl("scale", *where, "--replicas=0")
-    site.kubectl("wait", f"--namespace={RELEASE_NAMESPACE}", "--for=delete", "pod", "--all", "--timeout=90s")
-    try:
-        yield
-    finally:
-        site.kubectl("scale", *where, "--replicas=2")
-        site.kubectl("rollout", "status", *where, "--timeout=120s")
 
 
 @contextmanager

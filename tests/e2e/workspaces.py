@@ -117,7 +117,7 @@ class Workspace:
 
     def holder(self, thread: str) -> Json:
         """The runner's pod whose session holds the claim of a thread that is running."""
-        session = noted(self.claim(thread), "session")
+        session = self.claim(thread)["spec"]["holderIdentity"]
         lease = next(lease for lease in self.leases("session") if noted(lease, "session") == session)
         owner = lease["metadata"]["ownerReferences"][0]["uid"]
         return next(pod for pod in self.runners() if pod["metadata"]["uid"] == owner)
