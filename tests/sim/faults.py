@@ -48,15 +48,47 @@ ALL = (*GENTLE, Harm.CLAIM_DELETED, Harm.CLAIM_PUT_BACK, Harm.DOWN, Harm.LOST, H
 """What needs the schedule of sweeps: a look that fails is not armed again."""
 
 
+AIMED = frozenset({Harm.CRASH, Harm.FREEZE, Harm.DOWN, Harm.LOST, Harm.LATE})
+"""What may be aimed at a given call, so that the rare moments are met as often as the common ones."""
+
+CALLS = (
+    "accept",
+    "take",
+    "take_again",
+    "start",
+    "append",
+    "end",
+    "claim",
+    "release",
+    "sessions",
+    "open_session",
+    "declare_dead",
+    "thread",
+    "owed",
+    "ran_by",
+)
+"""The calls that may be aimed at: the journal's acts by their names, and the doors of journal and claims."""
+
+AIMED_SHARE = 0.5
+CALLS_AHEAD_MAX = 6
+"""At which of the calls from its time on a fault is aimed at most. Arbitrary: some turns ahead."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One harm at its time. `target` numbers a process, or a thread where the harm is a claim's."""
+    """One harm at its time. `target` numbers a process, or a thread where the harm is a claim's.
+
+    call, number: where it is aimed, it strikes once, at that call of the process, so many calls of the name from its
+    time on; a life that ends before takes it along.
+    """
 
     at: float
     harm: Harm
     target: int = 0
     seconds: float = 0.0
     share: float = 0.0
+    call: str = ""
+    number: int = 0
 
 
 def plan(rng: random.Random, *, processes: int, scheduled: bool) -> list[Fault]:
@@ -74,4 +106,15 @@ def _draw(rng: random.Random, harm: Harm, processes: int) -> Fault:
     }.get(harm, rng.uniform(0.1, 4.0))
     share = rng.choice((0.05, 0.3, 0.7, 1.0)) if harm in WINDOWS else float(rng.random() < 0.5)
     at = round(rng.uniform(0.2, FAULTS_SECONDS - min(abs(seconds), 8.0)), 3)
-    return Fault(at=at, harm=harm, target=rng.randrange(processes), seconds=round(seconds, 3), share=share)
+    call, number = "", 0
+    if harm in AIMED and rng.random() < AIMED_SHARE:
+        call, number = rng.choice(CALLS), rng.randint(1, CALLS_AHEAD_MAX)
+    return Fault(
+        at=at,
+        harm=harm,
+        target=rng.randrange(processes),
+        seconds=round(seconds, 3),
+        share=share,
+        call=call,
+        number=number,
+    )

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tests.sim.checks import Checks, Watching, watched_stores
-from tests.sim.faults import ASKING_SECONDS, FAULTS_SECONDS, WINDOWS, Fault, Harm, plan
+from tests.sim.faults import AIMED, ASKING_SECONDS, FAULTS_SECONDS, WINDOWS, Fault, Harm, plan
 from tests.sim.process import SWEEP_SECONDS, TTL_SECONDS, Life, Machine, Setting, machines
 from tests.sim.trace import Trace
 from tests.sim.virtual import VirtualLoop, now, pause, seeded
-from tests.sim.wires import Line
+from tests.sim.wires import Aim, Line
 from tests.sim.workload import Acting, People, Used
 from turnkeeper.adapters.memory import MemoryStore
 
@@ -157,7 +157,7 @@ class Simulation:
         self._down = {}
         for fault in self._faults:
             await pause(max(fault.at - now(), 0.0))
-            self.say("fault", f"{fault.harm} {fault.target} {fault.seconds} {fault.share}")
+            self.say("fault", f"{fault.harm} {fault.target} {fault.seconds} {fault.share} {fault.call} {fault.number}")
             await self._harm(fault)
 
     async def _harm(self, fault: Fault) -> None:
@@ -171,17 +171,25 @@ class Simulation:
             machine.wall_ms_off += int(fault.seconds * 1000)
         elif life is None or life.line.is_dead:
             return
+        elif fault.call:
+            life.line.aims.append(Aim(fault, fault.number, lambda: self._strike(fault, machine, life)))
         elif fault.harm in WINDOWS:
             life.line.windows.append(replace(fault, at=now()))
-        elif fault.harm is Harm.FREEZE:
-            life.line.frozen_until = now() + fault.seconds
-        elif fault.harm is Harm.CRASH:
-            self._down[machine.number] = fault.seconds
-            life.die("crashes")
+        elif fault.harm in AIMED:
+            self._strike(fault, machine, life)
         elif fault.harm is Harm.DRAIN and life.is_started:
             life.spawn(life.stop())
         elif fault.harm is Harm.SESSION_DELETED:
             self._stores.claims.sessions.pop(life.runner._keeper._session, None)
+
+    def _strike(self, fault: Fault, machine: Machine, life: Life) -> None:
+        if fault.call:
+            self.say("fault", f"{fault.harm} strikes {life.name} at {fault.call}")
+        if fault.harm is Harm.FREEZE:
+            life.line.frozen_until = now() + fault.seconds
+        elif fault.harm is Harm.CRASH:
+            self._down[machine.number] = fault.seconds
+            life.die("crashes")
 
     def _all_gone(self, fault: Fault) -> None:
         for machine in self._machines:

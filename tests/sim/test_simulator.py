@@ -1,5 +1,9 @@
 """The simulator itself: a seed replays exactly, and the first seeds show no breach."""
 
+import random
+import threading
+import uuid
+
 import pytest
 
 from tests.sim.simulation import faults_of, setting_of, simulate
@@ -25,3 +29,22 @@ def test_faults_left_out_change_nothing_else() -> None:
     faults = faults_of(5)
     assert simulate(5, faults[:1]).setting == setting_of(5)
     assert simulate(5, faults[:1]).faults == tuple(faults[:1])
+
+
+def test_what_other_threads_draw_changes_nothing() -> None:
+    """A thread that an earlier test left to end by itself draws jitter and ids of its own while a seed is replayed."""
+    quiet, is_over = simulate(3), threading.Event()
+
+    def draw() -> None:
+        while not is_over.wait(0.001):
+            random.random()
+            random.uniform(0.0, 1.0)
+            uuid.uuid4()
+
+    other = threading.Thread(target=draw)
+    other.start()
+    try:
+        assert simulate(3).log == quiet.log
+    finally:
+        is_over.set()
+        other.join()

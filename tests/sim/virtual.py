@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import random
 import selectors
+import threading
 import uuid
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
@@ -126,13 +127,27 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 @contextmanager
 def seeded(seed: int) -> Generator[None]:
-    """Let chance and ids of the code under test come from the seed, and put both back."""
-    state, uuid4 = random.getstate(), uuid.uuid4
-    ids = random.Random(f"ids {seed}")
-    random.seed(f"jitter {seed}")
-    uuid.uuid4 = lambda: uuid.UUID(int=ids.getrandbits(128), version=4)
+    """Let chance and ids of the code under test come from the seed, and put both back.
+
+    Only this thread's: another one, which some earlier test left to end by itself, must not draw from the seed.
+    """
+    simulation, jitter, ids = threading.get_ident(), random.Random(f"jitter {seed}"), random.Random(f"ids {seed}")
+    before = random.random, random.uniform, uuid.uuid4
+
+    def is_simulation() -> bool:
+        return threading.get_ident() == simulation
+
+    def draw() -> float:
+        return jitter.random() if is_simulation() else before[0]()
+
+    def uniform(a: float, b: float) -> float:
+        return jitter.uniform(a, b) if is_simulation() else before[1](a, b)
+
+    def uuid4() -> uuid.UUID:
+        return uuid.UUID(int=ids.getrandbits(128), version=4) if is_simulation() else before[2]()
+
+    random.random, random.uniform, uuid.uuid4 = draw, uniform, uuid4
     try:
         yield
     finally:
-        uuid.uuid4 = uuid4
-        random.setstate(state)
+        random.random, random.uniform, uuid.uuid4 = before

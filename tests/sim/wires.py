@@ -10,10 +10,10 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from tests.sim.faults import Fault, Harm
+from tests.sim.faults import WINDOWS, Fault, Harm
 from tests.sim.virtual import now, pause
 from turnkeeper.core.claim import Busy, Claimed, SessionGone, SessionRecord
 from turnkeeper.core.draft import Act
@@ -44,6 +44,15 @@ DROPPED_SHARE = 0.5
 """How many of the calls that a process has on their way when it dies never arrive."""
 
 
+@dataclass
+class Aim:
+    """A fault that waits for a call: it strikes when `left` calls of the name have been made."""
+
+    fault: Fault
+    left: int
+    strike: Callable[[], None]
+
+
 class Line:
     """What connects one life to the stores, and what is wrong with it now."""
 
@@ -52,6 +61,7 @@ class Line:
         self.is_losing = False  # whether the answer to the call that is being done will be lost
         self.frozen_until = 0.0
         self.windows: list[Fault] = []
+        self.aims: list[Aim] = []
         self._rng = rng
         self._is_over = is_over
         self._orders: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -72,10 +82,10 @@ class Line:
         """Draw from the seed."""
         return self._rng.random() < share
 
-    async def call(self, work: Callable[[], Awaitable[T]], *, order: str = "", late: bool = False) -> T:
+    async def call(self, name: str, work: Callable[[], Awaitable[T]], *, order: str = "", late: bool = False) -> T:
         """Carry a call there and its answer back. order: what it keeps its place in; late: it may be given up."""
         await self.gate()
-        harm = self._harm(late=late)
+        harm = self._aimed(name, late=late) or self._harm(late=late)
         carried = asyncio.get_running_loop().create_task(self._carry(work, order, harm))
         try:
             answer = await asyncio.shield(self._until_given_up(carried) if harm is Harm.LATE else carried)
@@ -119,6 +129,19 @@ class Line:
             return self._rng.uniform(0.0, HELD_UP_SECONDS)
         return min(self._rng.expovariate(1 / LATENCY_SECONDS), 10 * LATENCY_SECONDS)
 
+    def _aimed(self, name: str, *, late: bool) -> Harm | None:
+        """Count the call, and return what is wrong with this one; a crash or a freeze strikes as it is sent."""
+        struck: Harm | None = None
+        for aim in [aim for aim in self.aims if aim.fault.call == name]:
+            aim.left -= 1
+            if aim.left > 0 or (aim.fault.harm is Harm.LATE and not late):
+                continue
+            self.aims.remove(aim)
+            if aim.fault.harm in WINDOWS:
+                struck = aim.fault.harm
+            aim.strike()
+        return struck
+
     def _harm(self, *, late: bool) -> Harm | None:
         moment = now()
         self.windows = [fault for fault in self.windows if fault.at + fault.seconds > moment]
@@ -139,58 +162,58 @@ class WiredJournal:
     async def transact(self, act: Act[T]) -> T:
         """See `ports.Journal`. A lost answer is asked again now and then, as the database adapter does by itself."""
         try:
-            return await self._line.call(lambda: self._journal.transact(act), order=act.thread_id, late=True)
+            return await self._line.call(act.name, lambda: self._journal.transact(act), order=act.thread_id, late=True)
         except UnknownOutcomeError:
             decide = act.decide
             again = replace(act, decide=lambda seen: decide(replace(seen, repeated=True)))
             if self._line.chance(0.5):
                 raise
-            return await self._line.call(lambda: self._journal.transact(again), order=act.thread_id)
+            return await self._line.call(act.name, lambda: self._journal.transact(again), order=act.thread_id)
 
     async def thread(self, thread_id: str) -> Thread | None:
-        return await self._line.call(lambda: self._journal.thread(thread_id))
+        return await self._line.call("thread", lambda: self._journal.thread(thread_id))
 
     async def threads(self, state: ThreadState | None, after: str, limit: int) -> Sequence[Thread]:
-        return await self._line.call(lambda: self._journal.threads(state, after, limit))
+        return await self._line.call("threads", lambda: self._journal.threads(state, after, limit))
 
     async def owed(self, state: ThreadState, after: tuple[int, str] | None, limit: int) -> Sequence[Thread]:
-        return await self._line.call(lambda: self._journal.owed(state, after, limit))
+        return await self._line.call("owed", lambda: self._journal.owed(state, after, limit))
 
     async def ran_by(self, session: str) -> Sequence[str]:
-        return await self._line.call(lambda: self._journal.ran_by(session))
+        return await self._line.call("ran_by", lambda: self._journal.ran_by(session))
 
     async def log(self, thread_id: str, after: int, limit: int) -> Sequence[Entry]:
-        return await self._line.call(lambda: self._journal.log(thread_id, after, limit))
+        return await self._line.call("log", lambda: self._journal.log(thread_id, after, limit))
 
     async def history(self, thread_id: str, before: int, limit: int) -> Sequence[Entry]:
-        return await self._line.call(lambda: self._journal.history(thread_id, before, limit))
+        return await self._line.call("history", lambda: self._journal.history(thread_id, before, limit))
 
     async def waiting(self, thread_id: str, after: int, limit: int) -> Sequence[Message]:
-        return await self._line.call(lambda: self._journal.waiting(thread_id, after, limit))
+        return await self._line.call("waiting", lambda: self._journal.waiting(thread_id, after, limit))
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
-        return await self._line.call(lambda: self._journal.message(thread_id, message_id))
+        return await self._line.call("message", lambda: self._journal.message(thread_id, message_id))
 
     async def questions(self, thread_id: str) -> Sequence[Question]:
-        return await self._line.call(lambda: self._journal.questions(thread_id))
+        return await self._line.call("questions", lambda: self._journal.questions(thread_id))
 
     async def question(self, thread_id: str, question_id: str) -> Question | None:
-        return await self._line.call(lambda: self._journal.question(thread_id, question_id))
+        return await self._line.call("question", lambda: self._journal.question(thread_id, question_id))
 
     async def parked(self, thread_id: str) -> Sequence[Parked]:
-        return await self._line.call(lambda: self._journal.parked(thread_id))
+        return await self._line.call("parked", lambda: self._journal.parked(thread_id))
 
     async def run(self, run_id: str) -> tuple[str, Run] | None:
-        return await self._line.call(lambda: self._journal.run(run_id))
+        return await self._line.call("run", lambda: self._journal.run(run_id))
 
     async def heads(self, thread_ids: Sequence[str]) -> Mapping[str, int]:
-        return await self._line.call(lambda: self._journal.heads(thread_ids))
+        return await self._line.call("heads", lambda: self._journal.heads(thread_ids))
 
     async def overdue(self, now_ms: int, limit: int) -> Sequence[tuple[str, str]]:
-        return await self._line.call(lambda: self._journal.overdue(now_ms, limit))
+        return await self._line.call("overdue", lambda: self._journal.overdue(now_ms, limit))
 
     async def stats(self) -> Stats:
-        return await self._line.call(self._journal.stats)
+        return await self._line.call("stats", self._journal.stats)
 
     async def aclose(self) -> None:
         await self._line.gate()
@@ -204,27 +227,31 @@ class WiredClaims:
         self._line = line
 
     async def open_session(self, session: str, runner: str, duration_seconds: float) -> SessionRecord:
-        return await self._line.call(lambda: self._claims.open_session(session, runner, duration_seconds))
+        return await self._line.call(
+            "open_session", lambda: self._claims.open_session(session, runner, duration_seconds)
+        )
 
     async def renew(self, session: str) -> SessionRecord | SessionGone:
-        return await self._line.call(lambda: self._claims.renew(session), late=True)
+        return await self._line.call("renew", lambda: self._claims.renew(session), late=True)
 
     async def close_session(self, session: str) -> None:
-        await self._line.call(lambda: self._claims.close_session(session))
+        await self._line.call("close_session", lambda: self._claims.close_session(session))
 
     async def sessions(self) -> Sequence[SessionRecord]:
-        return await self._line.call(self._claims.sessions)
+        return await self._line.call("sessions", self._claims.sessions)
 
     async def declare_dead(self, record: SessionRecord) -> bool:
-        return await self._line.call(lambda: self._claims.declare_dead(record))
+        return await self._line.call("declare_dead", lambda: self._claims.declare_dead(record))
 
     async def claim(self, thread_id: str, session: str, nonce: str, journal_token: int) -> Claimed | Busy | SessionGone:
         return await self._line.call(
-            lambda: self._claims.claim(thread_id, session, nonce, journal_token), order=f"claim {thread_id}"
+            "claim", lambda: self._claims.claim(thread_id, session, nonce, journal_token), order=f"claim {thread_id}"
         )
 
     async def release(self, thread_id: str, claim: Claim) -> None:
-        await self._line.call(lambda: self._claims.release(thread_id, claim), order=f"claim {thread_id}", late=True)
+        await self._line.call(
+            "release", lambda: self._claims.release(thread_id, claim), order=f"claim {thread_id}", late=True
+        )
 
     async def aclose(self) -> None:
         await self._line.gate()
