@@ -49,4 +49,4 @@ def place(release: Site) -> Iterator[Place]:
         yield there
     finally:
         there.close()
-        release.kubectl("delete", "namespace", name, "--timeout=3m")
+        release.kubectl("delete", "namespace", name, "--timeout=3m", "--ignore-not-found")

@@ -44,7 +44,7 @@ def test_a_workspace_is_installed_ready_and_answers(place: Place) -> None:
 
 
 def test_a_killed_container_costs_its_run_and_no_message(place: Place) -> None:
-    """SIGKILL in mid-turn with a message waiting: the next runner takes both, long before the ttl."""
+    """SIGKILL in mid-turn with a message waiting: the other runner takes both."""
     workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
     victim = started(workspace, "alice")
     waiting = workspace.send("alice", "and this", mode="queue")

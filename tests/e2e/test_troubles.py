@@ -73,14 +73,34 @@ def test_an_api_server_that_is_away_for_less_than_a_ttl_costs_no_turn(place: Pla
     """Renewals fail for a while; the holder keeps its thread, and each run ends completed."""
     workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
     started(workspace, "alice")
-    workspace.place.door("orders").url()
-    token = workspace.token()
-    assert token
     with without_api_server(place.site):
         pass  # stopping it and starting it again takes a few seconds
     workspace.wait_state("alice", "idle")
     assert set(outcomes(workspace.log("alice")).values()) == {"completed"}
     workspace.verify()
+
+
+def test_an_api_server_that_is_away_for_longer_stops_the_holder_in_time(place: Place) -> None:
+    """Past its ttl the holder ends its run by itself, nobody claims meanwhile, and afterwards the turn is taken."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": 3 * TTL_SECONDS}})).wait_ready()
+    started(workspace, "alice")
+    with without_api_server(place.site):
+        wait_until(
+            lambda: list(outcomes(workspace.log("alice")).values()) == ["interrupted"],
+            "the holder has ended its run",
+            seconds=2 * TTL_SECONDS,
+        )
+        assert workspace.thread("alice")["state"] == "owed"
+    workspace.wait_state("alice", "idle", seconds=6 * TTL_SECONDS)
+    assert list(outcomes(workspace.log("alice")).values())[-1] == "completed"
+    workspace.verify()
+
+
+def test_a_namespace_is_deleted_whole_in_mid_turn(place: Place) -> None:
+    """`kubectl delete namespace` ends although turns run, and although the Workspace and its database go at once."""
+    workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": 60}})).wait_ready()
+    started(workspace, "alice")
+    place.site.kubectl("delete", "namespace", place.namespace, "--timeout=3m")
 
 
 def test_a_database_that_starts_again_loses_no_message(place: Place) -> None:

@@ -40,6 +40,7 @@ class Place:
 
     def __init__(self, site: Site, namespace: str) -> None:
         self.site, self.namespace = site, namespace
+        self.tokens: dict[str, str] = {}
         self._doors: dict[str, Door] = {}
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
@@ -54,6 +55,7 @@ class Place:
 
     def apply(self, name: str, spec: Mapping[str, Any]) -> Workspace:
         """Apply a Workspace as a user does, and return it without waiting."""
+        self.tokens.pop(name, None)  # of an earlier one under the name
         metadata = {"name": name, "namespace": self.namespace}
         manifest = {"apiVersion": "turnkeeper.dev/v1alpha1", "kind": "Workspace", "metadata": metadata, "spec": spec}
         self.kubectl("apply", "--filename=-", stdin=json.dumps(manifest))
@@ -123,9 +125,11 @@ class Workspace:
         return next(pod for pod in self.runners() if pod["metadata"]["uid"] == owner)
 
     def token(self) -> str:
-        """The token that the controller has made for the API."""
-        secret = json.loads(self.place.kubectl("get", "secret", f"{self.name}-tokens", "--output=json"))
-        return base64.b64decode(secret["data"]["tokens"]).decode().split(",")[0]
+        """The token that the controller has made for the API; read once, as one who calls would."""
+        if self.name not in self.place.tokens:
+            secret = json.loads(self.place.kubectl("get", "secret", f"{self.name}-tokens", "--output=json"))
+            self.place.tokens[self.name] = base64.b64decode(secret["data"]["tokens"]).decode().split(",")[0]
+        return self.place.tokens[self.name]
 
     def call(self, method: str, path: str, body: Json | None = None) -> httpx.Response:
         """Call the API through the Service, again under the same ids while nobody answers or 503 is answered."""
