@@ -88,10 +88,10 @@ sim-mutants: .venv/.installed-dev ## each guard taken away from the simulated co
 	$(SCRIPT) tests/sim/mutants.py --workers $(WORKERS) $(ARGS)
 
 cluster-up: .venv/.installed-dev ## a real Kubernetes cluster on this machine (root; minutes at first); prints how to use it
-	@$(SCRIPT) tests/cluster/cluster.py up
+	@$(SCRIPT) tests/cluster/playground.py up
 
 cluster-down: .venv/.installed-dev ## stop it, and leave nothing of it
-	@$(SCRIPT) tests/cluster/cluster.py down
+	@$(SCRIPT) tests/cluster/playground.py down
 
 e2e: .venv/.installed-dev ## the tests on a cluster: KUBECONFIG's, kind's, cluster-up's, else one for the while
 	TURNKEEPER_E2E=1 $(BIN)/pytest --timeout=900 tests/cluster tests/e2e $(ARGS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from tests.cluster.control_plane import ControlPlane, start_control_plane
 from tests.cluster.images import pause_archive
 from tests.cluster.node import CNI_PROGRAMS, NODE_ADDRESS, Node
 from tests.cluster.processes import Processes
-from tests.cluster.programs import NoClusterError, cache_folder, programs
+from tests.cluster.programs import NoClusterError, programs
 from tests.cluster.remains import remove_remains
 
 FOLDER = Path("/var/lib/turnkeeper-cluster")
@@ -144,26 +143,3 @@ def _check_machine() -> None:
         missing.append("the containernetworking-plugins")
     if missing:
         raise NoClusterError(f"not installed: {', '.join(missing)}")
-
-
-def main() -> int:
-    """`up`, `down`: the Makefile's verbs."""
-    verbs = {"up": up, "down": down}
-    if len(sys.argv) != 2 or sys.argv[1] not in verbs:
-        print(f"usage: {sys.argv[0]} {'|'.join(verbs)}", file=sys.stderr)  # noqa: T201 - a command says how it is used
-        return 2
-    try:
-        verbs[sys.argv[1]]()
-    except NoClusterError as error:
-        print(f"no cluster: {error}", file=sys.stderr)  # noqa: T201 - the person who typed the verb reads it
-        return 1
-    if sys.argv[1] == "up":
-        kubectl = cache_folder() / "kubectl"
-        kubectl.unlink(missing_ok=True)
-        kubectl.symlink_to(programs("kubernetes") / "kubectl")
-        print(f"export KUBECONFIG={FOLDER / 'kubeconfig'}")  # noqa: T201 - the command's result, for a shell to eval
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
