@@ -116,7 +116,9 @@ class Claims(Protocol):
     the session's duration. What is one's own (same session, same nonce) is adopted, so repeating is right.
     """
 
-    async def open_session(self, session: str, runner: str, duration_seconds: float) -> SessionRecord:
+    async def open_session(
+        self, session: str, runner: str, duration_seconds: float, address: str = ""
+    ) -> SessionRecord:
         """Make a session's record; a repeated call adopts it."""
 
     async def renew(self, session: str) -> SessionRecord | SessionGone:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -24,9 +25,13 @@ async def two_sessions(claims: Claims) -> None:
 async def test_a_session_is_seen_by_every_client_as_it_was_opened(store: Store) -> None:
     """A session's record is the same for whoever reads it."""
     mine, other = await store.claims(), await store.claims()
-    record = await mine.open_session("s", "runner-1", 12.5)
-    assert record == SessionRecord(session="s", runner="runner-1", version=record.version, duration_seconds=12.5)
+    record = await mine.open_session("s", "runner-1", 12.5, "10.0.0.7:8766")
+    assert record == SessionRecord(
+        session="s", runner="runner-1", version=record.version, duration_seconds=12.5, address="10.0.0.7:8766"
+    )
     assert list(await other.sessions()) == [record]
+    renewed = expect(await mine.renew("s"), SessionRecord)
+    assert renewed == replace(record, version=renewed.version)
 
 
 async def test_opening_a_session_again_adopts_it(claims: Claims) -> None:

@@ -195,10 +195,12 @@ class TracedClaims(MemoryClaims):
 
     told: Told
 
-    async def open_session(self, session: str, runner: str, duration_seconds: float) -> SessionRecord:
+    async def open_session(
+        self, session: str, runner: str, duration_seconds: float, address: str = ""
+    ) -> SessionRecord:
         """See `ports.Claims`."""
         self.told.opened(session)
-        return await super().open_session(session, runner, duration_seconds)
+        return await super().open_session(session, runner, duration_seconds, address)
 
     async def claim(self, thread_id: str, session: str, nonce: str, journal_token: int) -> Claimed | Busy | SessionGone:
         """See `ports.Claims`."""

@@ -226,9 +226,11 @@ class WiredClaims:
         self._claims = claims
         self._line = line
 
-    async def open_session(self, session: str, runner: str, duration_seconds: float) -> SessionRecord:
+    async def open_session(
+        self, session: str, runner: str, duration_seconds: float, address: str = ""
+    ) -> SessionRecord:
         return await self._line.call(
-            "open_session", lambda: self._claims.open_session(session, runner, duration_seconds)
+            "open_session", lambda: self._claims.open_session(session, runner, duration_seconds, address)
         )
 
     async def renew(self, session: str) -> SessionRecord | SessionGone:

@@ -1,12 +1,10 @@
-"""A journal and claims in memory: real adapters, held to the contract, for tests, simulation and trying things out.
-
-Several runners may share one store, which is then what their database would be. Nothing outlives the process.
-"""
+"""A journal and claims in memory: real adapters, held to the contract. Several runners may share one store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TypeVar
 
 from turnkeeper.core import claim as claims
@@ -43,7 +41,7 @@ class MemoryStore:
     threads: dict[str, ThreadStore] = field(default_factory=dict)
     sessions: dict[str, SessionRecord] = field(default_factory=dict)
     claims: dict[str, Claim] = field(default_factory=dict)
-    versions: int = 0
+    versions: Iterator[int] = field(default_factory=count)
 
 
 class MemoryJournal:
@@ -236,22 +234,22 @@ class MemoryClaims:
         self.workspace = workspace
         self.store = store if store is not None else MemoryStore()
 
-    async def open_session(self, session: str, runner: str, duration_seconds: float) -> SessionRecord:
+    async def open_session(
+        self, session: str, runner: str, duration_seconds: float, address: str = ""
+    ) -> SessionRecord:
         """See `ports.Claims`."""
-        known = self.store.sessions.get(session)
-        return known or self._put(session, runner, duration_seconds)
+        fresh = SessionRecord(
+            session=session, runner=runner, version="", duration_seconds=duration_seconds, address=address
+        )
+        return self.store.sessions.get(session) or self._put(fresh)
 
     async def renew(self, session: str) -> SessionRecord | SessionGone:
         """See `ports.Claims`."""
-        known = self.store.sessions.get(session)
-        return self._put(session, known.runner, known.duration_seconds) if known else SessionGone()
+        return self._put(known) if (known := self.store.sessions.get(session)) else SessionGone()
 
-    def _put(self, session: str, runner: str, duration_seconds: float) -> SessionRecord:
-        self.store.versions += 1
-        version = str(self.store.versions)
-        record = SessionRecord(session=session, runner=runner, version=version, duration_seconds=duration_seconds)
-        self.store.sessions[session] = record
-        return record
+    def _put(self, record: SessionRecord) -> SessionRecord:
+        newer = self.store.sessions[record.session] = replace(record, version=str(next(self.store.versions)))
+        return newer
 
     async def close_session(self, session: str) -> None:
         """See `ports.Claims`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
@@ -35,15 +36,19 @@ class SqlClaims:
         self.workspace = workspace
         self._deadline_seconds = deadline_seconds
 
-    async def open_session(self, session: str, runner: str, duration_seconds: float) -> SessionRecord:
+    async def open_session(
+        self, session: str, runner: str, duration_seconds: float, address: str = ""
+    ) -> SessionRecord:
         """See `ports.Claims`."""
+        fresh = SessionRecord(
+            session=session, runner=runner, version="1", duration_seconds=duration_seconds, address=address
+        )
 
         def write(connection: Connection) -> SessionRecord:
             if known := self._session(connection, session):
                 return known
-            values = {"workspace": self.workspace, "session": session, "runner": runner}
-            connection.execute(insert(sessions).values(**values, version=1, duration_seconds=duration_seconds))
-            return SessionRecord(session=session, runner=runner, version="1", duration_seconds=duration_seconds)
+            connection.execute(insert(sessions).values(workspace=self.workspace, **{**asdict(fresh), "version": 1}))
+            return fresh
 
         return await self._write(write)
 
@@ -145,5 +150,9 @@ class SqlClaims:
 
 def _record_from(row: Row[Any]) -> SessionRecord:
     return SessionRecord(
-        session=row.session, runner=row.runner, version=str(row.version), duration_seconds=row.duration_seconds
+        session=row.session,
+        runner=row.runner,
+        version=str(row.version),
+        duration_seconds=row.duration_seconds,
+        address=row.address,
     )

@@ -215,6 +215,7 @@ sessions = Table(
     Column("runner", Text, nullable=False),
     _count("version"),
     Column("duration_seconds", Float, nullable=False),
+    _text("address"),
     PrimaryKeyConstraint("workspace", "session"),
 )
 

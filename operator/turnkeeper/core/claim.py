@@ -41,12 +41,16 @@ SESSION_SECONDS_MIN = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """A session as its store shows it. `version` changes with each renewal; it has no order and no time in it."""
+    """A session as its store shows it. `version` changes with each renewal; it has no order and no time in it.
+
+    address: where the session's process answers its peers, as `host:port`; empty where it does not.
+    """
 
     session: str
     runner: str
     version: str
     duration_seconds: float
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

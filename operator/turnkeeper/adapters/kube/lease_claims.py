@@ -56,9 +56,13 @@ class LeaseClaims:
         self._clock = clock
         self._deadline_seconds = deadline_seconds
 
-    async def open_session(self, session: str, runner: str, duration_seconds: float) -> SessionRecord:
+    async def open_session(
+        self, session: str, runner: str, duration_seconds: float, address: str = ""
+    ) -> SessionRecord:
         """See `ports.Claims`."""
-        lease = records.session_lease(self._place, session, runner, duration_seconds, self._clock.wall_ms())
+        lease = records.session_lease(
+            self._place, session, runner, duration_seconds, self._clock.wall_ms(), address=address
+        )
 
         async def open_or_adopt() -> SessionRecord | None:
             name = records.session_name(self._place, session)

@@ -33,6 +33,7 @@ RUNNER = "turnkeeper.dev/runner"
 TOKEN = "turnkeeper.dev/token"  # noqa: S105 - a claim's fencing number, no secret
 NONCE = "turnkeeper.dev/nonce"
 DURATION = "turnkeeper.dev/duration-seconds"
+ADDRESS = "turnkeeper.dev/address"
 RENEWAL = "turnkeeper.dev/renewal"
 """Annotations."""
 
@@ -88,9 +89,13 @@ def selector(place: Place, kind: str) -> str:
     return ",".join(f"{key}={value}" for key, value in _labels(place, kind).items())
 
 
-def session_lease(place: Place, session: str, runner: str, duration_seconds: float, now_ms: int) -> Object:
+def session_lease(
+    place: Place, session: str, runner: str, duration_seconds: float, now_ms: int, *, address: str = ""
+) -> Object:
     """Return a session's Lease as it is opened."""
     notes = {WORKSPACE: place.workspace, SESSION: session, RUNNER: runner, DURATION: repr(duration_seconds)}
+    if address:
+        notes[ADDRESS] = address
     return {
         **_lease(place, session_name(place, session), "session", notes, place.pod),
         "spec": {
@@ -126,6 +131,7 @@ def session_from(place: Place, lease: Object) -> SessionRecord | None:
         runner=notes.get(RUNNER) or spec.get("holderIdentity") or "",
         version=f"{meta['uid']}/{meta['resourceVersion']}",
         duration_seconds=_duration(notes.get(DURATION), spec.get("leaseDurationSeconds")),
+        address=notes.get(ADDRESS, ""),
     )
 
 
