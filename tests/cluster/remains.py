@@ -34,11 +34,27 @@ def remove_remains(folder: Path) -> None:
         if link.is_symlink() and str(folder) in str(link.readlink()):
             link.unlink()
     shutil.rmtree(folder, ignore_errors=True)
+    if left := left_behind(folder):
+        raise RuntimeError(f"the test cluster left behind, and could not remove: {'; '.join(left)}")
+
+
+def left_behind(folder: Path) -> list[str]:
+    """What is still there of a node, each thing in words; empty where nothing is."""
+    links = subprocess.run(["ip", "-oneline", "link"], check=True, capture_output=True, text=True).stdout
+    saved = subprocess.run(["iptables-save"], check=True, capture_output=True, text=True).stdout
+    found = [f"process {pid}: {_command(pid)[:80]}" for pid in _shims(folder)]
+    found += [f"mount {mount}" for mount in mounts_below(folder)]
+    found += [f"firewall rule {line}" for line in saved.splitlines() if RULES.search(line)]
+    if f" {BRIDGE}:" in links:
+        found.append(f"link {BRIDGE}")
+    if folder.exists():
+        found.append(f"folder {folder}")
+    return found
 
 
 def kill_below(folder: Path) -> None:
     """Kill every container of the folder's containerd, by the pid of its shim and of what runs under it."""
-    shims = {pid for pid in _pids() if f"{folder}/containerd.sock" in _command(pid) and "shim" in _command(pid)}
+    shims = _shims(folder)
     doomed = sorted(shims | {pid for pid in _pids() if _ancestors(pid) & shims})
     for pid in doomed:
         try:
@@ -65,6 +81,11 @@ def _remove_rules(family: str) -> None:
     saved = subprocess.run([f"{family}-save"], check=False, capture_output=True, text=True).stdout
     if saved and RULES.search(saved):
         subprocess.run([f"{family}-restore"], input=without_rules(saved), check=True, capture_output=True, text=True)
+
+
+def _shims(folder: Path) -> set[int]:
+    """The processes that containerd leaves beside each pod, which outlive it."""
+    return {pid for pid in _pids() if f"{folder}/containerd.sock" in _command(pid) and "shim" in _command(pid)}
 
 
 def _pids() -> list[int]:
