@@ -28,6 +28,11 @@ Object: TypeAlias = dict[str, Any]
 TEXT_CHARS_MAX = 500
 """How much of a server's own words is told. Arbitrary: its sentences are short, a proxy's HTML page is not."""
 
+_ESCAPED = {
+    number: f"\\u{number:04x}"
+    for number in (*range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE000), 0xFEFF, 0xFFFE, 0xFFFF)
+}
+
 SERVER_ERRORS = 500
 TOO_MANY_REQUESTS = 429
 
@@ -58,8 +63,12 @@ class Call:
 
     @property
     def body_text(self) -> str | None:
-        """What is sent."""
-        return None if self.body is None else json.dumps(self.body)
+        """What is sent: JSON, and YAML as well, which an apply is read as.
+
+        So a character beyond U+FFFF stands for itself, since YAML knows no pairs of escapes; what YAML takes for a line's
+        end or for unprintable is escaped, which JSON does not ask for.
+        """
+        return None if self.body is None else json.dumps(self.body, ensure_ascii=False).translate(_ESCAPED)
 
     def __str__(self) -> str:
         """Return what was asked, in the words of a rule: `update leases.coordination.k8s.io "a" in namespace "b"`."""
