@@ -1,0 +1,258 @@
+"""The protocol's guards, each taken away by a line of the code under test that reads differently.
+
+Where other parts of the project do the same work sooner, `without` takes those away too. `alone` is the simulation in
+which the guard then matters, and `plan` draws the faults that it is a guard against, where those of an ordinary seed
+would meet it too rarely.
+"""
+
+from __future__ import annotations
+import __future__
+
+import inspect
+import random
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+from tests.sim.faults import ASKING_SECONDS, Fault, Harm
+from tests.sim.process import Setting
+from turnkeeper.adapters.memory import MemoryClaims
+from turnkeeper.adapters.two_step import TwoStepTaking
+from turnkeeper.core import claim, ending, recovery, turn
+from turnkeeper.core.values import Thread
+from turnkeeper.runner.looks import Looks
+from turnkeeper.runner.service import Runner
+from turnkeeper.runner.sweep import Sweep
+from turnkeeper.runner.taker import Taker
+from turnkeeper.runner.turns import LiveTurn
+
+Place = ModuleType | type[Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a function that reads differently in a mutant."""
+
+    place: Place
+    function: str
+    old: str
+    new: str
+
+    def rewrite(self) -> None:
+        """Compile the function anew, with the line changed, and put it where it was."""
+        found = inspect.getattr_static(self.place, self.function)
+        plain = found.fget if isinstance(found, property) else found
+        assert isinstance(plain, FunctionType)
+        source = textwrap.dedent(inspect.getsource(plain))
+        assert self.old in source, f"{self.function} has no {self.old!r} any more"
+        source = source.replace(self.old, self.new)
+        names: dict[str, Any] = {}
+        code = compile(source, f"<mutant {self.function}>", "exec", __future__.annotations.compiler_flag, True)  # noqa: FBT003 - positional in the language
+        exec(code, plain.__globals__, names)  # noqa: S102 - the project's own source, one line changed
+        changed = names[self.function]  # with its decorators
+        setattr(self.place, self.function, changed)
+        for module in list(sys.modules.values()):  # where it was imported by name
+            if getattr(module, self.function, None) is plain:
+                setattr(module, self.function, changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A guard taken away. alone: the setting in which it matters, None for each seed's own.
+
+    harms: of a seed's own faults, all or these. plan: draws the faults instead.
+    """
+
+    name: str
+    lines: tuple[Line, ...]
+    without: tuple[Line, ...] = ()
+    alone: Setting | None = None
+    harms: frozenset[Harm] | None = None
+    plan: Callable[[random.Random, Setting], list[Fault]] | None = None
+
+
+GONE_SECONDS = 500.0
+"""A process that is down for so long does not come back in a simulation."""
+
+
+def gone_for_good(rng: random.Random, setting: Setting) -> list[Fault]:
+    """One process dies once nobody asks any more, and does not come back; who sees its session end can't read of it."""
+    dead = rng.randrange(setting.processes)
+    crash = Fault(
+        at=round(rng.uniform(ASKING_SECONDS - 1.0, 21.0), 3), harm=Harm.CRASH, target=dead, seconds=GONE_SECONDS
+    )
+    blind = [
+        Fault(at=ASKING_SECONDS - 2.0, harm=Harm.DOWN, target=other, call="ran_by", number=number)
+        for other in range(setting.processes)
+        for number in (1, 2)
+    ]
+    return [*blind, crash]
+
+
+def claims_put_back(rng: random.Random, setting: Setting) -> list[Fault]:
+    """Old claims of sessions that live are put back by hand while people ask for the last time."""
+    times = sorted(round(rng.uniform(ASKING_SECONDS - 6.0, ASKING_SECONDS + 1.0), 3) for _ in range(4))
+    return [
+        Fault(at=at, harm=Harm.CLAIM_PUT_BACK, target=rng.randrange(setting.threads), seconds=round(rng.random(), 3))
+        for at in times
+    ]
+
+
+def at_calls(harm: Harm, call: str) -> Callable[[random.Random, Setting], list[Fault]]:
+    """Return a plan that strikes each process at calls of one name, again and again."""
+
+    def plan(rng: random.Random, setting: Setting) -> list[Fault]:
+        faults = [
+            Fault(at=round(rng.uniform(2.0, 20.0), 3), harm=harm, target=target, call=call, number=rng.randint(1, 3))
+            for target in range(setting.processes)
+            for _ in range(4)
+        ]
+        return sorted(faults, key=lambda fault: fault.at)
+
+    return plan
+
+
+NO_BACKLOG = Line(Taker, "run_backlog", "for thread in ready[:room]:", "for thread in ():")
+NO_LOOKS = Line(Looks, "arm", "now = self._clock.monotonic()", "return")
+NO_SWEEP = Line(Runner, "recover", "return await sweep.run(limit)", "return Recovered()")
+NO_TAKING_OF_THE_ENDED = Line(Runner, "_session_gone", "for thread_id in thread_ids:", "for thread_id in ():")
+
+TWO_STEP = Setting(processes=2, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
+CROWD = Setting(processes=4, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
+SCHEDULED = Setting(processes=2, threads=1, fused=False, scheduled=True, max_turns=8)
+SEVERAL = Setting(processes=3, threads=3, fused=False, scheduled=True, max_turns=8, deadly=False)
+CROWD_SCHEDULED = Setting(processes=4, threads=1, fused=False, scheduled=True, max_turns=8, deadly=False)
+ONE_PROCESS = Setting(processes=1, threads=2, fused=False, scheduled=False, max_turns=8)
+
+MUTANTS = (
+    Mutant(name="look_only", lines=(NO_SWEEP,)),
+    Mutant(name="sweep_only", lines=(NO_LOOKS,)),
+    Mutant(
+        name="no_fence",
+        lines=(Line(ending, "_is_held", "thread.run.run_id == run_id and thread.fence == fence", "fence is not None"),),
+    ),
+    Mutant(
+        name="fence_token_alone",
+        lines=(
+            Line(turn, "begin", "fence.token <= thread.token and fence != thread.fence", "fence.token < thread.token"),
+        ),
+        alone=CROWD,
+        harms=frozenset({Harm.SLOW}),
+    ),
+    Mutant(
+        name="token_from_claim_alone",
+        lines=(
+            Line(claim, "claim", "if session not in existing:", "journal_token = 0\n    if session not in existing:"),
+        ),
+    ),
+    Mutant(
+        name="no_read_after_release",
+        lines=(Line(TwoStepTaking, "_read_after", "if not isinstance(verdict, Ended):", "if True:"),),
+        without=(NO_BACKLOG, NO_LOOKS),
+        alone=TWO_STEP,
+        harms=frozenset(),
+    ),
+    Mutant(
+        name="refused_keeps_claim",
+        lines=(
+            Line(TwoStepTaking, "_start_or_release", "not isinstance(started, Started)", "False"),
+            Line(
+                TwoStepTaking,
+                "end",
+                "await self.let_go(started)",
+                "isinstance(verdict, Ended) and await self.let_go(started)",
+            ),
+        ),
+    ),
+    Mutant(
+        name="lost_session_no_look",
+        lines=(Line(Taker, "opened", "for thread_id in orphans:", "for thread_id in ():"),),
+        without=(NO_BACKLOG,),
+        alone=ONE_PROCESS,
+        harms=frozenset({Harm.SESSION_DELETED, Harm.FREEZE, Harm.SLOW}),
+    ),
+    Mutant(
+        name="sweep_skips_held",
+        lines=(Line(Sweep, "_is_held", "self._looks.arm(", "(lambda *_: None)("),),
+        without=(NO_TAKING_OF_THE_ENDED,),
+        alone=ONE_PROCESS,
+        harms=frozenset({Harm.CRASH}),
+    ),
+    Mutant(
+        name="absence_from_old_view",
+        lines=(
+            Line(
+                MemoryClaims,
+                "claim",
+                "existing=frozenset(self.store.sessions)",
+                "existing=self.__dict__.setdefault('old', frozenset(self.store.sessions)) | {session}",
+            ),
+        ),
+    ),
+    Mutant(
+        name="session_revived",
+        lines=(
+            Line(MemoryClaims, "renew", "if known else SessionGone()", "if known else self._put(session, '', 3.0)"),
+        ),
+    ),
+    Mutant(name="attempt_counted_after", lines=(Line(recovery, "abandon", "charged=turn.charged + 1", "charged=0"),)),
+    Mutant(
+        name="taken_before_use",
+        lines=(
+            Line(LiveTurn, "used_seq", "self._handed_out_seq if completed else self._used_seq", "self.offered_seq"),
+        ),
+    ),
+    Mutant(
+        name="open_run_left",
+        lines=(Line(recovery, "abandon", "if run is None or turn is None:", "if True:"),),
+    ),
+    Mutant(
+        name="interrupted_not_owed",
+        lines=(
+            Line(Thread, "is_owed", "(self.asked > self.taken or self.turn is not None)", "self.asked > self.taken"),
+        ),
+    ),
+    Mutant(
+        name="one_sweeper",
+        lines=(
+            Line(
+                Runner, "recover", "return await", "return Recovered() if self._tools.options.runner != 'r0' else await"
+            ),
+        ),
+        without=(NO_BACKLOG, NO_TAKING_OF_THE_ENDED),
+        alone=SCHEDULED,
+        plan=claims_put_back,
+    ),
+    Mutant(
+        name="no_schedule",
+        lines=(Line(Runner, "_sweep_on_schedule", "self._tools.options.sweep_interval_seconds", "None"),),
+        alone=SEVERAL,
+        plan=gone_for_good,
+    ),
+    Mutant(
+        name="answer_not_adopted",
+        lines=(Line(turn, "begin", "thread.run.run_id == how.run_id", "False"),),
+    ),
+    Mutant(
+        name="nudge_forgotten",
+        lines=(Line(Taker, "take", "known.nudged = True", "pass"),),
+        without=(NO_BACKLOG, NO_LOOKS),
+        alone=TWO_STEP,
+        harms=frozenset(),
+    ),
+    Mutant(
+        name="release_not_tried_again",
+        lines=(Line(TwoStepTaking, "_release", "self._later(self._keep_releasing(thread_id, claim))", "pass"),),
+        alone=SEVERAL,
+        plan=at_calls(Harm.DOWN, "release"),
+    ),
+    Mutant(
+        name="lost_claim_not_undone",
+        lines=(Line(TwoStepTaking, "_undo", "await self._claim_and_release(thread_id, session, nonce)", "pass"),),
+        alone=CROWD_SCHEDULED,
+        plan=at_calls(Harm.LOST, "claim"),
+    ),
+)
