@@ -71,7 +71,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One that came to the proxy, on a clock of this process; `connection` tells connections apart."""
+    """One that came to the proxy, on a clock of this process; `connection` is the client's port."""
 
     method: str
     path: str
@@ -106,7 +106,7 @@ class FaultProxy:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Carry one request, or let it meet its trouble."""
-        connection = id(request.transport)
+        connection: int = request.transport.get_extra_info("peername")[1] if request.transport is not None else 0
         self.requests.append(Request(request.method, request.raw_path, time.monotonic(), connection))
         match self._trouble_of(request):
             case Refuse(status, headers, body):
