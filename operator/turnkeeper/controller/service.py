@@ -70,6 +70,8 @@ class Controller:
         self._notices: set[asyncio.Task[None]] = set()
         self._listed_seconds = time.monotonic()
         self._failure = "it has not seen the Workspaces yet"
+        self.listed = asyncio.Event()
+        """Set once the Workspaces could be listed: before that, their definition may not be served yet."""
         metrics.watch("workspaces", "Workspaces that are looked after.", lambda: len(self._view.workspaces))
         metrics.watch("queue", "Workspaces that wait to be looked at.", lambda: self._queue.length)
 
@@ -148,6 +150,7 @@ class Controller:
                 _log.warning("%s", self._failure)
                 await asyncio.sleep(random.uniform(2.0, 5.0))  # noqa: S311 - jitter, not a secret
             else:
+                self.listed.set()
                 return
 
     async def _list_workspaces(self) -> None:

@@ -124,11 +124,17 @@ async def _first(stop: Awaitable[object], work: Awaitable[object]) -> bool:
     return done.done() and not done.cancelled() and done.exception() is None
 
 
+async def _follow(controller: Controller, options: ControllerOptions) -> None:
+    """Watch Workspaces once the API server knows them: kopf asks once, and never watches what was not there then."""
+    await controller.listed.wait()
+    await follow_workspaces(options.namespaces, controller.workspace_event)
+
+
 async def _act(gate: Gate, controller: Controller, options: ControllerOptions, stopping: asyncio.Event) -> int:
     """Act until told to stop (0), or until the Lease or a part of this is lost (1)."""
     parts = {
         asyncio.create_task(controller.run()): "the controller's loops",
-        asyncio.create_task(follow_workspaces(options.namespaces, controller.workspace_event)): "the watch",
+        asyncio.create_task(_follow(controller, options)): "the watch",
         asyncio.create_task(gate.hold()): "the hold on the Lease",
         asyncio.create_task(stopping.wait()): "the wait for a signal",
     }
