@@ -219,6 +219,9 @@ class RunnerSettings(Section):
 
     max_turns: int = Field(32, ge=1, le=10_000)
     drain_seconds: float = Field(20.0, ge=0, le=3600)
+    peers: bool = Field(
+        default=True, description="Hold a connection to the other runners, so that a death is noticed at once."
+    )
 
 
 class AuthSettings(Section):

@@ -8,6 +8,11 @@ from pydantic import ConfigDict, Field
 
 from turnkeeper.settings.workspace_parts import Part, SecretKey, Url, exactly_one, rules
 
+COMMAND_MAX = 30_000
+PROMPT_MAX = 32_768
+"""Characters. A pod's annotations hold 256 KiB in all, and a character may take 4 bytes; what is larger belongs into
+the image."""
+
 PYTHON_NAME = "[A-Za-z_][A-Za-z0-9_]*"
 ENTRY_POINT = f"^{PYTHON_NAME}(\\.{PYTHON_NAME})*:{PYTHON_NAME}(\\.{PYTHON_NAME})*$"
 HEADER = "^[ -~]+$"
@@ -34,19 +39,31 @@ class PythonHandler(Part):
     entry_point: str = Field(
         max_length=4096, pattern=ENTRY_POINT, description="The function, as module:name, such as my_agent.turns:turn."
     )
-    search_path: list[Annotated[str, Field(min_length=1, max_length=4096)]] = Field(
-        [], max_length=100, description="Folders to look for the module in, besides the image's own."
+    search_path: list[Annotated[str, Field(min_length=1, max_length=1024)]] = Field(
+        [], max_length=20, description="Folders to look for the module in, besides the image's own."
     )
 
 
 class ExecHandler(Part):
     """Runs a command for each turn: JSON lines in, JSON lines out; the image must hold it."""
 
-    command: list[Annotated[str, Field(max_length=32_768)]] = Field(
-        min_length=1, max_length=1000, description="The program and its arguments. No shell reads them."
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                f"self.command.join('').size() <= {COMMAND_MAX}",
+                f"a command has up to {COMMAND_MAX} characters in all: put a longer script into the image",
+            ),
+        )
     )
-    environment: dict[str, Annotated[str, Field(max_length=32_768)]] = Field(
-        {}, max_length=1000, description="Variables besides the runner's own.", json_schema_extra=VARIABLES
+
+    command: list[Annotated[str, Field(max_length=COMMAND_MAX)]] = Field(
+        min_length=1, max_length=50, description="The program and its arguments. No shell reads them."
+    )
+    environment: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
+        {},
+        max_length=20,
+        description="Variables besides the runner's own; runner.env takes more.",
+        json_schema_extra=VARIABLES,
     )
     directory: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
         None, description="Where it runs. The runner's own folder if not set."
@@ -58,8 +75,8 @@ class HttpHandler(Part):
     """POSTs each turn to a server and reads its events from the answer."""
 
     url: Url = Field(description="Where to.")
-    headers: dict[str, Annotated[str, Field(max_length=8192, pattern=HEADER)]] = Field(
-        {}, max_length=100, description="Headers of each request.", json_schema_extra=HEADERS
+    headers: dict[str, Annotated[str, Field(max_length=4096, pattern=HEADER)]] = Field(
+        {}, max_length=20, description="Headers of each request.", json_schema_extra=HEADERS
     )
     timeout_seconds: float = Field(
         60.0, gt=0, le=86_400, description="The longest silence of the server before the run fails."
@@ -72,7 +89,7 @@ class ChatHandler(Part):
     base_url: Url = Field(description="The server's base URL, such as http://models:8000/v1.")
     model: str = Field(min_length=1, max_length=4096, description="The model's name there.")
     api_key_secret_ref: SecretKey | None = Field(None, description="The key that the server asks for, in a Secret.")
-    system_prompt: str = Field("", max_length=65_536, description="What the conversation begins with.")
+    system_prompt: str = Field("", max_length=PROMPT_MAX, description="What the conversation begins with.")
     temperature: float | None = Field(None, ge=0, le=2, description="Handed on to the server, if set.")
     history_limit: int = Field(200, ge=0, le=10_000, description="How many earlier entries are sent along.")
 

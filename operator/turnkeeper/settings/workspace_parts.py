@@ -58,7 +58,7 @@ KEY_RULES: Final = rules(
 )
 Labels: TypeAlias = Annotated[dict[str, LabelValue], Field(max_length=50, json_schema_extra=KEY_RULES)]
 Annotations: TypeAlias = Annotated[
-    dict[str, Annotated[str, Field(max_length=16_384)]], Field(max_length=50, json_schema_extra=KEY_RULES)
+    dict[str, Annotated[str, Field(max_length=512)]], Field(max_length=20, json_schema_extra=KEY_RULES)
 ]
 
 

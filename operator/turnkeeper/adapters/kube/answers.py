@@ -65,7 +65,7 @@ class Call:
     def body_text(self) -> str | None:
         """What is sent: JSON, and YAML as well, which an apply is read as.
 
-        So a character beyond U+FFFF stands for itself, since YAML knows no pairs of escapes; what YAML takes for a line's
+        A character beyond U+FFFF stands for itself, since YAML knows no pairs of escapes; what YAML takes for a line's
         end or for unprintable is escaped, which JSON does not ask for.
         """
         return None if self.body is None else json.dumps(self.body, ensure_ascii=False).translate(_ESCAPED)

@@ -49,7 +49,7 @@ SCRATCH: Final = "/scratch"
 def pod_template(names: Names, spec: WorkspaceSpec, image: str, tokens: SecretKey, tokens_mark: str) -> dict[str, Any]:
     """Return the template of a Workspace's pods. tokens_mark: something that changes with the tokens."""
     added = spec.runner.pod_template
-    told = json.dumps(spec.settings(names.uid), sort_keys=True)
+    told = json.dumps(spec.settings(names.uid), sort_keys=True, ensure_ascii=False)
     annotations = {**added.annotations, SETTINGS_ANNOTATION: told, TOKENS_ANNOTATION: tokens_mark}
     return {
         "metadata": {"labels": {**added.labels, **names.labels}, "annotations": annotations},
