@@ -39,7 +39,7 @@ def release(cluster_site: Site) -> Iterator[Site]:
 
 @pytest.fixture
 def place(release: Site) -> Iterator[Place]:
-    """A namespace of its own with a PostgreSQL in it, gone afterwards with all that is in it."""
+    """A namespace of its own with a PostgreSQL in it, deleted afterwards with all that is in it."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
     release.kubectl("create", "namespace", name)
     release.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
@@ -49,4 +49,4 @@ def place(release: Site) -> Iterator[Place]:
         yield there
     finally:
         there.close()
-        release.kubectl("delete", "namespace", name, "--timeout=3m", "--ignore-not-found")
+        release.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")

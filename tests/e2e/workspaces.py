@@ -17,6 +17,7 @@ import httpx
 from tests.cluster.processes import wait_until
 from tests.e2e.doors import Door, open_door
 from tests.e2e.site import Site
+from tests.soak.waiting import PATIENCE
 
 DATABASE = Path(__file__).parent / "database.yaml"
 
@@ -27,7 +28,7 @@ TTL_SECONDS = 15
 """How long a silent runner keeps its threads in these tests: that of scenarios with real pods."""
 
 READY_SECONDS = 60.0
-"""How long a Workspace may take to be ready: pods took 5 s here; twelve times that."""
+"""How long what a user waits for may take: pods took 5 s here; twelve times that, and with `PATIENCE` more."""
 
 ANSWER_SECONDS = 10.0
 """After which a call of the API that hangs is given up and sent again under the same ids."""
@@ -88,7 +89,8 @@ class Workspace:
     def wait_ready(self) -> Workspace:
         """Wait for the condition Ready, as a user does; tells what kubectl describes where it does not come."""
         try:
-            self.place.kubectl("wait", "--for=condition=Ready", f"workspace/{self.name}", f"--timeout={READY_SECONDS}s")
+            what = f"workspace/{self.name}"
+            self.place.kubectl("wait", "--for=condition=Ready", what, f"--timeout={PATIENCE * READY_SECONDS:.0f}s")
         except subprocess.CalledProcessError as error:
             error.add_note(self.describe())
             raise
