@@ -12,7 +12,7 @@ from tests.cluster.processes import wait_until
 from tests.e2e.releases import CHART, installed, without_controller, without_release
 from tests.e2e.site import RELEASE, RELEASE_NAMESPACE, Site
 from tests.e2e.test_changes import assert_all_answered, burst
-from tests.e2e.victims import kill
+from tests.e2e.victims import freeze, kill, thaw
 from tests.e2e.workspaces import Json, Place, Workspace, spec
 
 GATE_SECONDS = 60
@@ -78,6 +78,25 @@ def test_a_killed_controller_is_followed_by_the_other(place: Place) -> None:
         seconds=2 * GATE_SECONDS,
     )
     assert_all_answered(workspace.wait_ready(), burst(workspace, 2))
+
+
+def test_a_controller_that_was_frozen_finds_itself_replaced(release: Site) -> None:
+    """Frozen past its Lease, it wakes beside the one that acts now: it ends, and begins anew as the one that stands by."""
+    wait_until(lambda: len(controllers(release)) == 2, "there are two controllers", seconds=60)
+    frozen = acting(release)["metadata"]["name"]
+    pid = freeze(release, acting(release))
+    try:
+        wait_until(lambda: acting(release)["metadata"]["name"] != frozen, "the other acts", seconds=2 * GATE_SECONDS)
+    finally:
+        thaw(pid)
+
+    def restarted() -> bool:
+        (pod,) = [pod for pod in controllers(release) if pod["metadata"]["name"] == frozen]
+        status = pod["status"]["containerStatuses"][0]
+        return bool(status["restartCount"] and status["ready"])
+
+    wait_until(restarted, "the frozen one has begun anew", seconds=60)
+    assert acting(release)["metadata"]["name"] != frozen
 
 
 def test_many_workspaces_wait_for_a_controller_that_starts(place: Place) -> None:
