@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -34,5 +35,6 @@ def freeze(site: Site, pod: dict[str, Any]) -> int:
 
 
 def thaw(pid: int) -> None:
-    """Let a frozen process go on, as if no time had passed."""
-    os.kill(pid, signal.SIGCONT)
+    """Let a frozen process go on, as if no time had passed; no error if a probe has had it ended meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
