@@ -79,7 +79,7 @@ class Fault:
     """One harm at its time. `target` numbers a process, or a thread where the harm is a claim's.
 
     call, number: where it is aimed, it strikes once, at that call of the process, so many calls of the name from its
-    time on; a life that ends before takes it along.
+    time on; a life that ends before takes it along. Such a call is held up on its way for this share of a slow one's.
     """
 
     at: float

@@ -94,7 +94,7 @@ def gone_for_good(rng: random.Random, setting: Setting) -> list[Fault]:
 
 def claims_put_back(rng: random.Random, setting: Setting) -> list[Fault]:
     """Old claims of sessions that live are put back by hand while people ask for the last time."""
-    times = sorted(round(rng.uniform(ASKING_SECONDS - 6.0, ASKING_SECONDS + 1.0), 3) for _ in range(4))
+    times = sorted(round(rng.uniform(ASKING_SECONDS - 6.0, ASKING_SECONDS + 1.0), 3) for _ in range(8))
     return [
         Fault(at=at, harm=Harm.CLAIM_PUT_BACK, target=rng.randrange(setting.threads), seconds=round(rng.random(), 3))
         for at in times
@@ -106,9 +106,16 @@ def at_calls(harm: Harm, call: str) -> Callable[[random.Random, Setting], list[F
 
     def plan(rng: random.Random, setting: Setting) -> list[Fault]:
         faults = [
-            Fault(at=round(rng.uniform(2.0, 20.0), 3), harm=harm, target=target, call=call, number=rng.randint(1, 3))
+            Fault(
+                at=round(rng.uniform(2.0, 20.0), 3),
+                harm=harm,
+                target=target,
+                share=round(rng.random(), 3),
+                call=call,
+                number=rng.randint(1, 3),
+            )
             for target in range(setting.processes)
-            for _ in range(4)
+            for _ in range(8)
         ]
         return sorted(faults, key=lambda fault: fault.at)
 
@@ -122,9 +129,9 @@ NO_TAKING_OF_THE_ENDED = Line(Runner, "_session_gone", "for thread_id in thread_
 
 TWO_STEP = Setting(processes=2, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
 CROWD = Setting(processes=4, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
-SCHEDULED = Setting(processes=2, threads=1, fused=False, scheduled=True, max_turns=8)
+SCHEDULED = Setting(processes=2, threads=3, fused=False, scheduled=True, max_turns=8)
 SEVERAL = Setting(processes=3, threads=3, fused=False, scheduled=True, max_turns=8, deadly=False)
-CROWD_SCHEDULED = Setting(processes=4, threads=1, fused=False, scheduled=True, max_turns=8, deadly=False)
+CROWD_SCHEDULED = Setting(processes=4, threads=3, fused=False, scheduled=True, max_turns=8, deadly=False)
 ONE_PROCESS = Setting(processes=1, threads=2, fused=False, scheduled=False, max_turns=8)
 
 MUTANTS = (

@@ -107,6 +107,9 @@ class Noting:
     def looked(self, result: str) -> None:
         self._recorder.say(self._who, f"looked: {result}")
 
+    def noticed(self, result: str) -> None:
+        self._recorder.say(self._who, f"noticed: {result}")
+
     def renewed(self, result: str, seconds: float) -> None:
         del seconds
         if result != "SessionRecord":

@@ -17,10 +17,10 @@ from tests.sim.faults import WINDOWS, Fault, Harm
 from tests.sim.virtual import now, pause
 from turnkeeper.core.claim import Busy, Claimed, SessionGone, SessionRecord
 from turnkeeper.core.draft import Act
-from turnkeeper.core.values import Claim, Entry, Message, Parked, Question, Run, Thread
+from turnkeeper.core.values import Claim, Entry, Message, Parked, Question, Run, Stats, Thread
 from turnkeeper.core.words import ThreadState
 from turnkeeper.errors import UnavailableError, UnknownOutcomeError
-from turnkeeper.ports import Claims, Journal, Stats
+from turnkeeper.ports import Claims, Journal
 
 T = TypeVar("T")
 
@@ -85,8 +85,9 @@ class Line:
     async def call(self, name: str, work: Callable[[], Awaitable[T]], *, order: str = "", late: bool = False) -> T:
         """Carry a call there and its answer back. order: what it keeps its place in; late: it may be given up."""
         await self.gate()
-        harm = self._aimed(name, late=late) or self._harm(late=late)
-        carried = asyncio.get_running_loop().create_task(self._carry(work, order, harm))
+        aimed = self._aimed(name, late=late)
+        harm = aimed.harm if aimed is not None else self._harm(late=late)
+        carried = asyncio.get_running_loop().create_task(self._carry(work, order, harm, aimed))
         try:
             answer = await asyncio.shield(self._until_given_up(carried) if harm is Harm.LATE else carried)
         except UnavailableError:
@@ -101,14 +102,15 @@ class Line:
             return carried.result()
         raise UnknownOutcomeError("no answer within the deadline")
 
-    async def _carry(self, work: Callable[[], Awaitable[T]], order: str, harm: Harm | None) -> T:
+    async def _carry(self, work: Callable[[], Awaitable[T]], order: str, harm: Harm | None, aimed: Fault | None) -> T:
+        held_up = aimed.share * SLOW_SECONDS if aimed is not None else 0.0
         if not order:
-            return await self._arrive(work, harm)
+            return await self._arrive(work, harm, held_up)
         async with self._orders[order]:
-            return await self._arrive(work, harm)
+            return await self._arrive(work, harm, held_up)
 
-    async def _arrive(self, work: Callable[[], Awaitable[T]], harm: Harm | None) -> T:
-        await pause(self._way(harm))
+    async def _arrive(self, work: Callable[[], Awaitable[T]], harm: Harm | None, held_up: float) -> T:
+        await pause(self._way(harm) + held_up)
         if harm is Harm.DOWN:
             raise UnavailableError("refused")
         if self.is_dead and self._rng.random() < DROPPED_SHARE:
@@ -129,16 +131,16 @@ class Line:
             return self._rng.uniform(0.0, HELD_UP_SECONDS)
         return min(self._rng.expovariate(1 / LATENCY_SECONDS), 10 * LATENCY_SECONDS)
 
-    def _aimed(self, name: str, *, late: bool) -> Harm | None:
+    def _aimed(self, name: str, *, late: bool) -> Fault | None:
         """Count the call, and return what is wrong with this one; a crash or a freeze strikes as it is sent."""
-        struck: Harm | None = None
+        struck: Fault | None = None
         for aim in [aim for aim in self.aims if aim.fault.call == name]:
             aim.left -= 1
             if aim.left > 0 or (aim.fault.harm is Harm.LATE and not late):
                 continue
             self.aims.remove(aim)
             if aim.fault.harm in WINDOWS:
-                struck = aim.fault.harm
+                struck = aim.fault
             aim.strike()
         return struck
 
