@@ -4,6 +4,7 @@
     Claims    sessions and thread claims                     adapters: SQL, memory, Kubernetes Leases
     Taking    claim and start, end and release               one transaction where both share a database, else two steps
     Hints     "this thread may have news"                    adapters: polling
+    Peers     "that runner's process is gone"                adapters: sockets
     Clock     time                                           adapters: the machine's, virtual
     Handler   what a turn does                               adapters: python, exec, http, chat, echo
     Observer  what is counted and traced                     adapters: Prometheus
@@ -24,24 +25,10 @@ from turnkeeper.core.ending import AlreadyEnded, Ended, Ending
 from turnkeeper.core.taking import TakeVerdict
 from turnkeeper.core.trace import Decision
 from turnkeeper.core.turn import Start, Started, StartVerdict, Superseded
-from turnkeeper.core.values import Claim, Entry, Json, Message, Parked, Question, Run, Thread
+from turnkeeper.core.values import Claim, Entry, Json, Message, Parked, Question, Run, Stats, Thread
 from turnkeeper.core.words import Ask, ThreadState
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """Counts of a workspace's threads. `oldest_owed_ms`: since when the one that waits longest does, or None.
-
-    A running thread does not wait, however long ago it was asked.
-    """
-
-    owed: int
-    running: int
-    paused: int
-    parked: int
-    oldest_owed_ms: int | None
 
 
 class Journal(Protocol):
@@ -188,6 +175,22 @@ class Hints(Protocol):
         """Carry hints between processes until cancelled; the owner's task."""
 
 
+class Peers(Protocol):
+    """Notices (spec action DeathNotice) that another runner's process is gone, well before its silence would tell.
+
+    May miss any: the timer is behind it. Does not promise to be right: a wrong notice costs a run its claim, no more.
+    `address` is where this process answers its peers, empty where it does not.
+    """
+
+    address: str
+
+    def present(self, session: str) -> None:
+        """Answer peers with this session from now on: to be said before the session exists."""
+
+    async def until_gone(self, record: SessionRecord) -> None:
+        """Return once the session's process is known to be gone; cancelled by whoever sees the session's end."""
+
+
 class Clock(Protocol):
     """Time. `monotonic` for every deadline; `wall_ms` only to show people, and to order work by age."""
 
@@ -290,3 +293,6 @@ class Observer(Protocol):
 
     def renewed(self, result: str, seconds: float) -> None:
         """A renewal was tried."""
+
+    def noticed(self, result: str) -> None:
+        """A peer's process was noticed to be gone."""

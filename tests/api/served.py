@@ -21,9 +21,9 @@ from turnkeeper.api.app import close_streams, create_app
 from turnkeeper.api.doors import Doors
 from turnkeeper.api.listen import open_listener
 from turnkeeper.core.draft import Act
-from turnkeeper.core.values import Json, Thread
+from turnkeeper.core.values import Json, Stats, Thread
 from turnkeeper.core.words import Ask
-from turnkeeper.ports import Asking, Pause, Stats, Turn
+from turnkeeper.ports import Asking, Pause, Turn
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.service import Runner

@@ -5,8 +5,8 @@ import pytest
 
 from tests.api.served import Served, eventually, path_of, raw_call, sent_and_done, serving
 from turnkeeper.adapters.prometheus import PrometheusObserver
+from turnkeeper.core.values import Stats
 from turnkeeper.errors import UnavailableError
-from turnkeeper.ports import Stats
 
 
 def samples(text: str) -> dict[str, float]:

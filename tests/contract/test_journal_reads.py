@@ -9,9 +9,9 @@ from tests.contract.stores import Store
 from turnkeeper.core.ending import Ending
 from turnkeeper.core.parking import ParkedAction, resolve_parked
 from turnkeeper.core.questions import answer
-from turnkeeper.core.values import Entry, Fence, Json, Message, Thread
+from turnkeeper.core.values import Entry, Fence, Json, Message, Stats, Thread
 from turnkeeper.core.words import Ask, Fate, Kind, Mode, Outcome, Resolution, ThreadState
-from turnkeeper.ports import Journal, Stats
+from turnkeeper.ports import Journal
 
 BY_CODE_POINT = [
     " ",

@@ -16,7 +16,7 @@ from turnkeeper.core.cursor import NewMessage
 from turnkeeper.core.trace import Decision
 from turnkeeper.core.values import Entry, Json
 from turnkeeper.core.words import Kind, Mode
-from turnkeeper.ports import Pause, Turn
+from turnkeeper.ports import Pause, Peers, Turn
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.requests import Sent
@@ -59,6 +59,7 @@ class Counting:
     ends: Counter[str] = field(default_factory=Counter)
     looks: Counter[str] = field(default_factory=Counter)
     renewals: Counter[str] = field(default_factory=Counter)
+    notices: Counter[str] = field(default_factory=Counter)
 
     def acted(self, action: str, thread_id: str, verdict: str, seconds: float) -> None:
         del thread_id, seconds
@@ -73,6 +74,9 @@ class Counting:
 
     def looked(self, result: str) -> None:
         self.looks[result] += 1
+
+    def noticed(self, result: str) -> None:
+        self.notices[result] += 1
 
     def renewed(self, result: str, seconds: float) -> None:
         del seconds
@@ -112,7 +116,7 @@ class Dying(MemoryClaims):
 class Process:
     """One runner and its own adapters on the shared store."""
 
-    def __init__(self, store: MemoryStore, script: Script, options: RunnerOptions) -> None:
+    def __init__(self, store: MemoryStore, script: Script, options: RunnerOptions, peers: Peers | None) -> None:
         self.observer = Counting()
         self.clock = LoopClock()
         self.journal = MemoryJournal(WORKSPACE, store, self.observer)
@@ -128,6 +132,7 @@ class Process:
             handler=self.handler,
             observer=self.observer,
             options=options,
+            peers=peers,
         )
         self.runner = Runner(self.tools, self.claims, LoopRenewals(self.claims))
 
@@ -153,10 +158,12 @@ class World:
     store: MemoryStore = field(default_factory=MemoryStore)
     processes: list[Process] = field(default_factory=list)
 
-    async def start(self, script: Script = echo, name: str = "", **options: object) -> Process:
+    async def start(
+        self, script: Script = echo, name: str = "", peers: Peers | None = None, **options: object
+    ) -> Process:
         """Start a process; options of the runner may be given by name."""
         name = name or f"runner-{len(self.processes)}"
-        process = Process(self.store, script, RunnerOptions(runner=name, **options))  # type: ignore[arg-type] # options are given by their names
+        process = Process(self.store, script, RunnerOptions(runner=name, **options), peers)  # type: ignore[arg-type] # options are given by their names
         self.processes.append(process)
         await process.runner.start()
         return process

@@ -72,6 +72,9 @@ class Counting:
         """See `ports.Observer`."""
         self.looks[result] += 1
 
+    def noticed(self, result: str) -> None:
+        """See `ports.Observer`."""
+
     def renewed(self, result: str, seconds: float) -> None:
         """See `ports.Observer`."""
 

@@ -11,9 +11,9 @@ from turnkeeper.core import claim as claims
 from turnkeeper.core.claim import Busy, Claimed, SessionGone, SessionRecord
 from turnkeeper.core.draft import PENDING_LOADED_MAX, Act, Change, Needs, Seen
 from turnkeeper.core.trace import verdict_name
-from turnkeeper.core.values import Claim, Entry, Message, Parked, Question, Run, Step, Thread
+from turnkeeper.core.values import Claim, Entry, Message, Parked, Question, Run, Stats, Step, Thread
 from turnkeeper.core.words import Fate, Kind, Outcome, Resolution, ThreadState
-from turnkeeper.ports import Observer, Stats
+from turnkeeper.ports import Observer
 
 T = TypeVar("T")
 

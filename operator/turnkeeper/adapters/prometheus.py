@@ -15,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from turnkeeper.core.trace import TAKEN_OVER, Decision
-from turnkeeper.ports import Stats
+from turnkeeper.core.values import Stats
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -38,6 +38,7 @@ class PrometheusObserver:
         self._looks = self._counter("looks", "Looks that were taken, by what they found.", "result")
         self._takeovers = self._counter("takeovers", "Runs of sessions that are gone, ended to run the turn again.")
         self._refusals = self._counter("fence_refusals", "Writes that the journal refused: the claim was another's.")
+        self._noticed = self._counter("death_notices", "Other runners that were noticed to be gone.", "result")
         self._stats_failures = self._counter("stats_failures", "Times that the journal's counts could not be read.")
         self._turn_seconds = self._histogram("turn", "How long runs took.", ("outcome",), TURN_BUCKETS)
         self._renew_seconds = self._histogram("renew", "How long renewals took.", ("result",), ACTION_BUCKETS)
@@ -67,6 +68,10 @@ class PrometheusObserver:
     def looked(self, result: str) -> None:
         """See `ports.Observer`."""
         self._looks.labels(result).inc()
+
+    def noticed(self, result: str) -> None:
+        """See `ports.Observer`."""
+        self._noticed.labels(result).inc()
 
     def renewed(self, result: str, seconds: float) -> None:
         """See `ports.Observer`."""

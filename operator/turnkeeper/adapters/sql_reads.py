@@ -23,9 +23,8 @@ from turnkeeper.adapters.sql_tables import (
     runs,
     threads,
 )
-from turnkeeper.core.values import Entry, Message, Parked, Question, Run, Thread
+from turnkeeper.core.values import Entry, Message, Parked, Question, Run, Stats, Thread
 from turnkeeper.core.words import Kind, Resolution, ThreadState
-from turnkeeper.ports import Stats
 
 HEADS_MAX = 512
 """Threads asked about in one statement. Arbitrary: well under both databases' limits on parameters."""

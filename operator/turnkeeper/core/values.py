@@ -176,3 +176,17 @@ class Claim:
     session: str
     token: int
     nonce: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """Counts of a workspace's threads. `oldest_owed_ms`: since when the one that waits longest does, or None.
+
+    A running thread does not wait, however long ago it was asked.
+    """
+
+    owed: int
+    running: int
+    paused: int
+    parked: int
+    oldest_owed_ms: int | None

@@ -18,7 +18,7 @@ from turnkeeper.core.ending import AlreadyEnded, Ended, Ending
 from turnkeeper.core.taking import TakeVerdict
 from turnkeeper.core.turn import Start, Started, StartVerdict, Superseded
 from turnkeeper.errors import TurnkeeperError, UnavailableError
-from turnkeeper.ports import Clock, Handler, Hints, Journal, Observer, Taking
+from turnkeeper.ports import Clock, Handler, Hints, Journal, Observer, Peers, Taking
 from turnkeeper.runner.execution import Cause, Execution
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.turns import LiveTurn
@@ -41,6 +41,7 @@ class Tools:
     handler: Handler
     observer: Observer
     options: RunnerOptions
+    peers: Peers | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ record stood still, so it starts every count again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from turnkeeper.core.claim import SessionRecord, Sighting, expires_seconds, observe
 from turnkeeper.errors import TurnkeeperError
@@ -27,16 +27,29 @@ STALL_POLLS = 4
 _log = logging.getLogger(__name__)
 
 
+def _ignored(_records: Sequence[SessionRecord]) -> None:
+    """Nobody wants to know."""
+
+
 class Presence:
-    """`on_gone(session)` is awaited once for each session that this process knew and has seen to be gone."""
+    """`on_gone(session)` is awaited once for each session that this process knew and has seen to be gone.
+
+    on_seen: told after each poll what exists.
+    """
 
     def __init__(
-        self, claims: Claims, clock: Clock, claim_ttl_seconds: float, on_gone: Callable[[str], Awaitable[None]]
+        self,
+        claims: Claims,
+        clock: Clock,
+        claim_ttl_seconds: float,
+        on_gone: Callable[[str], Awaitable[None]],
+        on_seen: Callable[[Sequence[SessionRecord]], None] = _ignored,
     ) -> None:
         self._claims = claims
         self._clock = clock
         self._poll_seconds = max(claim_ttl_seconds / POLLS_PER_TTL, POLL_SECONDS_MIN)
         self._on_gone = on_gone
+        self._on_seen = on_seen
         self._sightings: dict[str, Sighting] = {}
         self._polled_seconds = clock.monotonic()
         self.failure = ""
@@ -68,9 +81,15 @@ class Presence:
         expired = [sighting for sighting in self._sightings.values() if now >= expires_seconds(sighting)]
         for sighting in expired:
             if await self._is_declared_dead(sighting.record):
-                del self._sightings[sighting.record.session]
+                self._sightings.pop(sighting.record.session, None)
                 gone.append(sighting.record.session)
+        self._on_seen([sighting.record for sighting in self._sightings.values()])
         for session in gone:
+            await self._on_gone(session)
+
+    async def noticed(self, session: str) -> None:
+        """Take in that a session is gone, from whoever knows it sooner than the next poll."""
+        if self._sightings.pop(session, None) is not None:
             await self._on_gone(session)
 
     async def _is_declared_dead(self, record: SessionRecord) -> bool:

@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from turnkeeper.core.claim import SessionRecord
 from turnkeeper.core.lookagain import Look
 from turnkeeper.core.recovery import Recovered
 from turnkeeper.core.values import Entry
-from turnkeeper.errors import (
-    TurnkeeperError,
-)
+from turnkeeper.errors import TurnkeeperError
 from turnkeeper.ports import Claims
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.execution import Cause
 from turnkeeper.runner.looks import Looks
+from turnkeeper.runner.peers import PeerWatch
 from turnkeeper.runner.presence import Presence
 from turnkeeper.runner.requests import Requests
 from turnkeeper.runner.session import RenewalHost, SessionKeeper
@@ -61,10 +61,14 @@ class Runner(Requests):
             tools.options,
             tools.observer,
             renewals,
+            tools.peers,
             on_lost=taker.lost,
             on_opened=taker.opened,
         )
-        presence = Presence(claims, tools.clock, tools.options.claim_ttl_seconds, self._session_gone)
+        presence = Presence(claims, tools.clock, tools.options.claim_ttl_seconds, self._session_gone, self._seen)
+        self._peer_watch = (
+            PeerWatch(tools.peers, claims, tools.clock, tools.observer, presence.noticed) if tools.peers else None
+        )
         super().__init__(tools, self._keeper, presence, looks, taker)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -141,6 +145,8 @@ class Runner(Requests):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._peer_watch is not None:
+            await self._peer_watch.aclose()
         await self._keeper.aclose()
 
     async def _look(self, look: Look) -> str:
@@ -157,6 +163,10 @@ class Runner(Requests):
             return "no_room"
         verdict = await asyncio.shield(drive.first)
         return {"Started": "taken", "Busy": "refused", "Failed": "failed"}.get(type(verdict).__name__, "nothing_owed")
+
+    def _seen(self, records: Sequence[SessionRecord]) -> None:
+        if self._peer_watch is not None:
+            self._peer_watch.seen(self._keeper.session, records)
 
     async def _session_gone(self, session: str) -> None:
         """Take what an ended session ran, and let the looks at it come due."""

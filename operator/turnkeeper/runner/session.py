@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from turnkeeper.core.claim import SessionGone, lost_seconds
 from turnkeeper.errors import TurnkeeperError, UnavailableError
-from turnkeeper.ports import Claims, Clock, Observer
+from turnkeeper.ports import Claims, Clock, Observer, Peers
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.waiting import set_within
 
@@ -79,6 +79,7 @@ class SessionKeeper:
         options: RunnerOptions,
         observer: Observer,
         host: RenewalHost,
+        peers: Peers | None,
         on_lost: Callable[[str], None],
         on_opened: Callable[[], None],
     ) -> None:
@@ -87,6 +88,7 @@ class SessionKeeper:
         self._options = options
         self._observer = observer
         self._host = host
+        self._peers = peers
         self._on_lost = on_lost
         self._on_opened = on_opened
         self._session = ""
@@ -128,7 +130,10 @@ class SessionKeeper:
     async def _open(self) -> None:
         session = uuid.uuid4().hex
         started = self._clock.monotonic()
-        await self._claims.open_session(session, self._options.runner, self._options.claim_ttl_seconds)
+        if self._peers is not None:
+            self._peers.present(session)
+        address = self._peers.address if self._peers is not None else ""
+        await self._claims.open_session(session, self._options.runner, self._options.claim_ttl_seconds, address)
         self._held_until = lost_seconds(started, self._options.claim_ttl_seconds)
         self._session = session
         self._gone.clear()

@@ -13,6 +13,7 @@ from sqlalchemy import URL, make_url
 
 from turnkeeper.adapters.handlers import ChatHandler, EchoHandler, ExecHandler, HttpHandler, PythonHandler
 from turnkeeper.adapters.machine_clock import MachineClock
+from turnkeeper.adapters.peer_sockets import SocketPeers
 from turnkeeper.adapters.polling_hints import PollingHints
 from turnkeeper.adapters.postgres_hints import PostgresHints
 from turnkeeper.adapters.prometheus import PrometheusObserver
@@ -24,7 +25,7 @@ from turnkeeper.adapters.sql_readonly import open_readonly
 from turnkeeper.adapters.sql_taking import SqlTaking
 from turnkeeper.core.invariants import Findings
 from turnkeeper.errors import SettingsError
-from turnkeeper.ports import Claims, Clock, Handler, Hints, Taking
+from turnkeeper.ports import Claims, Clock, Handler, Hints, Peers, Taking
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.renewal_thread import RenewalThread
@@ -40,6 +41,10 @@ CLAIM_CALL_SECONDS = 5.0
 renewal that is late costs the claims; a start, a look at the sessions or a release that is late costs that time."""
 
 
+LOOPBACK = "127.0.0.1"
+"""Where a runner without a cluster answers its peers: they share a file, or are on this machine for a test."""
+
+
 @contextlib.asynccontextmanager
 async def open_runner(settings: Settings, observer: PrometheusObserver) -> AsyncIterator[Runner]:
     """Open the journal and start a runner on it; on leaving, interrupt what runs, and close all in order."""
@@ -53,7 +58,8 @@ async def open_runner(settings: Settings, observer: PrometheusObserver) -> Async
         patience = max(deadline, CLAIM_CALL_SECONDS)
         claims = SqlClaims(journal.database, settings.workspace, deadline_seconds=patience)
         name = f"{socket.gethostname()}-{os.getpid()}"
-        tools = make_tools(settings, name, journal, SqlTaking(journal, claims), handler, observer)
+        peers = await stack.enter_async_context(SocketPeers(LOOPBACK)) if settings.runner.peers else None
+        tools = make_tools(settings, name, journal, SqlTaking(journal, claims), handler, observer, peers)
         yield await stack.enter_async_context(Runner(tools, claims, RenewalThread(_connector(url, settings, deadline))))
 
 
@@ -64,6 +70,7 @@ def make_tools(
     taking: Taking,
     handler: Handler,
     observer: PrometheusObserver,
+    peers: Peers | None,
 ) -> Tools:
     """Return a runner's tools. name: the runner's, for people."""
     clock = MachineClock()
@@ -76,6 +83,7 @@ def make_tools(
         handler=handler,
         observer=observer,
         options=runner_options(settings, name),
+        peers=peers,
     )
 
 

@@ -231,7 +231,7 @@ async def open_pod_runner(settings: Settings, pod: Pod, observer: PrometheusObse
         await _bury_earlier_lives(claims, pod)
         taking = TwoStepTaking(journal, claims, clock)
         stack.push_async_callback(taking.aclose)
-        tools = make_tools(settings, pod.name, journal, taking, handler, observer)
+        tools = make_tools(settings, pod.name, journal, taking, handler, observer, None)
         renewals = RenewalThread(_connector(place, clock, deadline))
         yield await stack.enter_async_context(Runner(tools, claims, renewals))
 
