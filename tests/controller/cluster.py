@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.soak.waiting import until
 from turnkeeper.adapters.kube.api import KubeApi
-from turnkeeper.adapters.kube.resources import EVENTS, PODS, SERVICE_ACCOUNTS, SECRETS, WORKSPACES, Resource
+from turnkeeper.adapters.kube.resources import EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS, WORKSPACES, Resource
 from turnkeeper.controller.kopf_events import follow_workspaces
 from turnkeeper.controller.manifests import Names
 from turnkeeper.controller.manifests.names import UID_LABEL

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -68,7 +67,6 @@ class Controller:
         self._schedule = self._care.schedule
         self._leases = LeaseCollector(api, metrics)
         self._notices: set[asyncio.Task[None]] = set()
-        self._listed_seconds = time.monotonic()
         self._failure = "it has not seen the Workspaces yet"
         self.listed = asyncio.Event()
         """Set once the Workspaces could be listed: before that, their definition may not be served yet."""
