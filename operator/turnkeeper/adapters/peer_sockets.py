@@ -46,7 +46,10 @@ class _Answer(Enum):
 
 
 class SocketPeers:
-    """See `ports.Peers`. host: where to listen. advertised: the host that peers are told, if that is another one."""
+    """See `ports.Peers`.
+
+    host: where to listen, everywhere if empty. advertised: the host that peers are told, if that is another one.
+    """
 
     def __init__(self, host: str, port: int = 0, *, advertised: str = "") -> None:
         self._host = host
@@ -59,7 +62,7 @@ class SocketPeers:
 
     async def __aenter__(self) -> Self:
         """Listen. Raises OSError where that can't be."""
-        self._server = await asyncio.start_server(self._greet, self._host, self._port, limit=LINE_MAX)
+        self._server = await asyncio.start_server(self._greet, self._host or None, self._port, limit=LINE_MAX)
         port = self._server.sockets[0].getsockname()[1]
         host = f"[{self._advertised}]" if ":" in self._advertised else self._advertised
         self.address = f"{host}:{port}"

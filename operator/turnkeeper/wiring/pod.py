@@ -22,6 +22,7 @@ from turnkeeper.adapters.kube.api import open_kube_api
 from turnkeeper.adapters.kube.lease_claims import LeaseClaims
 from turnkeeper.adapters.kube.lease_records import Owner, Place
 from turnkeeper.adapters.machine_clock import MachineClock
+from turnkeeper.adapters.peer_sockets import SocketPeers
 from turnkeeper.adapters.prometheus import PrometheusObserver
 from turnkeeper.adapters.sql_journal import open_journal
 from turnkeeper.adapters.two_step import TwoStepTaking
@@ -32,7 +33,16 @@ from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.renewal_thread import RenewalThread
 from turnkeeper.runner.service import Runner
 from turnkeeper.settings import Settings
-from turnkeeper.settings.pod_variables import JOURNAL_AWAY, NAMESPACE, POD_NAME, POD_UID, PROBE_PORT, WORKSPACE_NAME
+from turnkeeper.settings.pod_variables import (
+    JOURNAL_AWAY,
+    NAMESPACE,
+    PEER_PORT,
+    POD_ADDRESS,
+    POD_NAME,
+    POD_UID,
+    PROBE_PORT,
+    WORKSPACE_NAME,
+)
 from turnkeeper.settings.workspace import GROUP, KIND, VERSION
 from turnkeeper.wiring.parts import (
     CLAIM_CALL_SECONDS,
@@ -53,6 +63,9 @@ START_SECONDS = 900.0
 RETRY_SECONDS = (0.2, 5.0)
 """First and longest pause between two tries to start. Arbitrary: at once, and then without hurry."""
 
+ANYWHERE = ""
+"""Every address of the pod, of either family."""
+
 JOURNAL_CHECK_SECONDS = 2.0
 """How often the journal is asked for a row, for readiness, and how long that may take. Arbitrary: soon enough that
 calls go to another runner, rare against what turns ask of it."""
@@ -68,11 +81,12 @@ class Pod:
     name: str
     uid: str
     workspace: str
+    address: str
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
         """Return what the pod's variables say. Raises SettingsError where this is no runner's pod."""
-        names = (NAMESPACE, POD_NAME, POD_UID, WORKSPACE_NAME)
+        names = (NAMESPACE, POD_NAME, POD_UID, WORKSPACE_NAME, POD_ADDRESS)
         missing = [name for name in names if not environment.get(name)]
         if missing:
             msg = f"not set: {', '.join(missing)}. `turnkeeper runner` is for a Workspace's pods; elsewhere use `run`"
@@ -231,9 +245,19 @@ async def open_pod_runner(settings: Settings, pod: Pod, observer: PrometheusObse
         await _bury_earlier_lives(claims, pod)
         taking = TwoStepTaking(journal, claims, clock)
         stack.push_async_callback(taking.aclose)
-        tools = make_tools(settings, pod.name, journal, taking, handler, observer, None)
+        peers = await _open_peers(stack, settings, pod)
+        tools = make_tools(settings, pod.name, journal, taking, handler, observer, peers)
         renewals = RenewalThread(_connector(place, clock, deadline))
         yield await stack.enter_async_context(Runner(tools, claims, renewals))
+
+
+async def _open_peers(stack: contextlib.AsyncExitStack, settings: Settings, pod: Pod) -> SocketPeers | None:
+    if not settings.runner.peers:
+        return None
+    try:
+        return await stack.enter_async_context(SocketPeers(ANYWHERE, PEER_PORT, advertised=pod.address))
+    except OSError as error:
+        raise SettingsError(f"can't listen on port {PEER_PORT} for other runners: {error.strerror}") from error
 
 
 async def _bury_earlier_lives(claims: LeaseClaims, pod: Pod) -> None:

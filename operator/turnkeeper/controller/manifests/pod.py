@@ -12,6 +12,8 @@ from turnkeeper.settings import Settings
 from turnkeeper.settings.pod_variables import (
     API_PORT,
     NAMESPACE,
+    PEER_PORT,
+    POD_ADDRESS,
     POD_NAME,
     POD_UID,
     PROBE_PORT,
@@ -100,6 +102,7 @@ def _container(names: Names, spec: WorkspaceSpec, image: str, tokens: SecretKey)
         "ports": [
             {"name": "http", "containerPort": API_PORT, "protocol": "TCP"},
             {"name": "probes", "containerPort": PROBE_PORT, "protocol": "TCP"},
+            {"name": "peers", "containerPort": PEER_PORT, "protocol": "TCP"},
         ],
         **_probes(spec),
         **({"lifecycle": {"preStop": {"sleep": {"seconds": leave}}}} if leave else {}),
@@ -121,7 +124,12 @@ def _variables(names: Names, spec: WorkspaceSpec, tokens: SecretKey) -> list[dic
         secrets["TURNKEEPER_JOURNAL__POSTGRES__URL"] = spec.journal.postgres.url_secret_ref
     if spec.handler.chat and spec.handler.chat.api_key_secret_ref:
         secrets["TURNKEEPER_HANDLER__CHAT__API_KEY"] = spec.handler.chat.api_key_secret_ref
-    fields = {POD_NAME: "metadata.name", POD_UID: "metadata.uid", NAMESPACE: "metadata.namespace"}
+    fields = {
+        POD_NAME: "metadata.name",
+        POD_UID: "metadata.uid",
+        NAMESPACE: "metadata.namespace",
+        POD_ADDRESS: "status.podIP",
+    }
     return [
         *({"name": name, "valueFrom": {"secretKeyRef": _plain(secret)}} for name, secret in secrets.items()),
         *({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()),

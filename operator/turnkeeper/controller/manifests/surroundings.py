@@ -77,11 +77,12 @@ def disruption_budget(names: Names) -> dict[str, Any]:
 
 
 def network_policy(names: Names) -> dict[str, Any]:
-    """Return what may come in: calls of the API, which ask for a token, and probes, which tell nothing of threads.
+    """Return what may come in: calls of the API, which ask for a token; probes, which tell nothing of threads; peers.
 
     What goes out is not bounded: only the handler knows where its turns lead.
     """
     ports = [{"port": "http", "protocol": "TCP"}, {"port": "probes", "protocol": "TCP"}]
+    own = {"from": [{"podSelector": {"matchLabels": names.selector}}], "ports": [{"port": "peers", "protocol": "TCP"}]}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -89,6 +90,6 @@ def network_policy(names: Names) -> dict[str, Any]:
         "spec": {
             "podSelector": {"matchLabels": names.selector},
             "policyTypes": ["Ingress"],
-            "ingress": [{"ports": ports}],
+            "ingress": [{"ports": ports}, own],
         },
     }
