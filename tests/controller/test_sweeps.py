@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy import URL
 
@@ -44,16 +45,15 @@ async def runner(address: str, port: int, file: Path, token: str) -> AsyncIterat
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
+        async with httpx.AsyncClient(trust_env=False) as client:
 
-        async def answers() -> bool:
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection(address, port)
-                writer.close()
-                await writer.wait_closed()
-                return True
-            return False
+            async def is_ready() -> bool:
+                with contextlib.suppress(httpx.HTTPError):
+                    return (await client.get(f"http://{address}:{port}/readyz")).is_success
+                return False
 
-        await until(answers, f"a runner answers at {address}")
+            await until(is_ready, f"a runner is ready at {address}")
+        await pause(1.0)  # its sweep of an empty journal, as it starts, is over
         yield process
     finally:
         if process.returncode is None:
@@ -141,6 +141,13 @@ async def test_a_runner_that_disappears_is_a_reason_to_sweep(stage: Stage) -> No
     await stage.strand("bob")
     await cluster.api.delete(PODS, cluster.namespace, "a")
     await stage.until_answered("bob")
+
+
+async def test_a_container_that_was_started_anew_is_a_reason_to_sweep(stage: Stage) -> None:
+    """Its pod is still there, and its earlier life is not."""
+    cluster = stage.cluster
+    await cluster.make_pod(stage.workspace, "b", ADDRESSES[1])
+    await cluster.until_told("Recovered", "Swept")
     await stage.strand("carol")
     await cluster.say_of_pod("b", {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, address=ADDRESSES[1])
     await cluster.say_of_pod("b", {"running": {}}, address=ADDRESSES[1], is_ready=True, restarts=1)

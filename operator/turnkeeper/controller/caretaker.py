@@ -173,6 +173,7 @@ class Caretaker:
         pods = self._view.pods(names.uid)
         known = self._remember(key, names, workspace)
         if not pods:
+            self._metrics.swept("nobody", 0.0)
             if known.swept not in {None, NOBODY}:
                 known.swept = NOBODY
                 self._ask(key)
