@@ -17,7 +17,14 @@ from turnkeeper.adapters.machine_clock import MachineClock
 collect_ignore = (
     []
     if GIVEN_CLUSTER
-    else ["test_access.py", "test_api.py", "test_hands.py", "test_lost_answers.py", "test_refusals.py"]
+    else [
+        "test_access.py",
+        "test_api.py",
+        "test_hands.py",
+        "test_lost_answers.py",
+        "test_refusals.py",
+        "test_renewals.py",
+    ]
 )
 
 REQUEST_SECONDS = 3.0

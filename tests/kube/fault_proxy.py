@@ -18,6 +18,8 @@ from aiohttp import ClientSession, web
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import load_kube_config
 
+from tests.soak.waiting import pause
+
 KEPT_HEADERS = ("Content-Type", "Accept")
 
 
@@ -56,7 +58,14 @@ class Mute:
     """The answer begins, and nothing follows."""
 
 
-Trouble = Refuse | Reset | Hang | Lose | Mute
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Carried after a while: the server is slow, or a webhook is."""
+
+    seconds: float
+
+
+Trouble = Refuse | Reset | Hang | Lose | Mute | Delay
 
 
 @dataclass(slots=True)
@@ -117,6 +126,8 @@ class FaultProxy:
                 if done:
                     await self._ask(request)
                 return await _cut(request, self.ended.wait)
+            case Delay(seconds):
+                await pause(seconds)
             case Mute():
                 response = web.StreamResponse()
                 await response.prepare(request)

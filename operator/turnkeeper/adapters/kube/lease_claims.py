@@ -43,6 +43,9 @@ defect that must show; the deadline is mostly sooner."""
 PAUSE_SECONDS = (0.02, 0.5)
 """First and longest pause between two tries, doubled each time, with jitter. Arbitrary: some round trips."""
 
+HELD_MAX = 4096
+"""Claims whose versions are remembered, so that their release needs no read. Arbitrary: more than a runner's turns."""
+
 
 class LeaseClaims:
     """See `ports.Claims`. deadline_seconds: of each call, to be well under a third of the session's duration.
@@ -55,6 +58,7 @@ class LeaseClaims:
         self._place = place
         self._clock = clock
         self._deadline_seconds = deadline_seconds
+        self._held: dict[str, Object] = {}  # by thread, each as it was written
 
     async def open_session(
         self, session: str, runner: str, duration_seconds: float, address: str = ""
@@ -148,10 +152,15 @@ class LeaseClaims:
             holder = await self._session(seen.session) if seen and seen.session != session else None
             existing = frozenset(record.session for record in (own, holder) if record is not None)
             verdict = decide(seen, session=session, nonce=nonce, journal_token=floor, existing=existing)
-            if not isinstance(verdict, Claimed) or verdict.claim == seen or own is None:
+            if not isinstance(verdict, Claimed) or own is None:
                 return verdict
-            if not await self._put(thread_id, verdict.claim, own.runner, lease):
+            if verdict.claim == seen and lease is not None:
+                self._remember(thread_id, lease)
+                return verdict
+            put = await self._put(thread_id, verdict.claim, own.runner, lease)
+            if put is None:
                 return None
+            self._remember(thread_id, put)
             if lease is not None and lease["metadata"].get("deletionTimestamp"):
                 floor = verdict.claim.token  # what was being deleted is gone by that write: make a new one above it
                 return None
@@ -161,14 +170,17 @@ class LeaseClaims:
 
     async def release(self, thread_id: str, claim: Claim) -> None:
         """See `ports.Claims`."""
+        remembered = self._held.pop(thread_id, None)
+        if remembered is not None and not _is(claim, records.claim_from(thread_id, remembered)):
+            remembered = None
 
         async def release() -> bool | None:
-            lease = await self._read(records.claim_name(self._place, thread_id))
-            if lease is None:
+            nonlocal remembered
+            lease = remembered or await self._read(records.claim_name(self._place, thread_id))
+            remembered = None
+            if lease is None or not _is(claim, records.claim_from(thread_id, lease)):
                 return True
-            seen, meta = records.claim_from(thread_id, lease), lease["metadata"]
-            if (seen.session, seen.token) != (claim.session, claim.token):
-                return True
+            meta = lease["metadata"]
             try:
                 await self._api.delete(
                     LEASES,
@@ -207,17 +219,21 @@ class LeaseClaims:
         except KubeNotFoundError as error:
             raise UnavailableError(f"{error}. Is the namespace gone?") from error
 
-    async def _put(self, thread_id: str, claim: Claim, runner: str, seen: Object | None) -> bool:
-        """Put a claim where `seen` was, or nothing; False if something else stands there meanwhile."""
+    async def _put(self, thread_id: str, claim: Claim, runner: str, seen: Object | None) -> Object | None:
+        """Put a claim where `seen` was, or nothing; None if something else stands there meanwhile."""
         now_ms = self._clock.wall_ms()
         lease = records.claim_lease(self._place, thread_id, claim, now_ms, runner=runner, seen=seen)
         if seen is None:
-            return await self._create(lease) is not None
+            return await self._create(lease)
         try:
-            await self._api.replace(LEASES, self._place.namespace, lease["metadata"]["name"], lease)
+            return await self._api.replace(LEASES, self._place.namespace, lease["metadata"]["name"], lease)
         except (KubeConflictError, KubeNotFoundError):
-            return False
-        return True
+            return None
+
+    def _remember(self, thread_id: str, lease: Object) -> None:
+        while len(self._held) >= HELD_MAX:  # those of sessions that were lost are never released here
+            del self._held[next(iter(self._held))]
+        self._held[thread_id] = lease
 
     async def _until_known(self, what: str, attempt: Callable[[], Awaitable[T | None]]) -> T:
         """Repeat an attempt that lost a race (None) or an answer, until it is known what stands."""
@@ -247,3 +263,7 @@ class LeaseClaims:
         if number:
             pause = min(shortest * 2 ** (number - 1), longest)
             await self._clock.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+
+
+def _is(claim: Claim, seen: Claim) -> bool:
+    return (seen.session, seen.token) == (claim.session, claim.token)
