@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
+from tests.stand_ins import Counting, Script, Scripted
 from turnkeeper.adapters.memory import MemoryClaims, MemoryJournal, MemoryStore
 from turnkeeper.adapters.polling_hints import PollingHints
 from turnkeeper.adapters.two_step import TwoStepTaking
 from turnkeeper.core.cursor import NewMessage
-from turnkeeper.core.trace import Decision
 from turnkeeper.core.values import Entry, Json
 from turnkeeper.core.words import Kind, Mode
-from turnkeeper.ports import Pause, Peers, Turn
+from turnkeeper.ports import Peers, Turn
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.requests import Sent
@@ -30,8 +29,6 @@ POLL = 0.05
 TICK = 1e-6
 """The resolution of virtual time."""
 WORKSPACE = "test"
-
-Script = Callable[[Turn], Awaitable[Json | Pause]]
 
 
 class LoopClock:
@@ -49,53 +46,6 @@ class LoopClock:
     async def sleep(self, seconds: float) -> None:
         # A timer may fire a nanosecond early, and what is left is too little to move virtual time: sleep a whole tick.
         await asyncio.sleep(max(seconds, TICK) if seconds > 0 else seconds)
-
-
-@dataclass
-class Counting:
-    """An observer that counts, for tests to look at."""
-
-    acts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    ends: Counter[str] = field(default_factory=Counter)
-    looks: Counter[str] = field(default_factory=Counter)
-    renewals: Counter[str] = field(default_factory=Counter)
-    notices: Counter[str] = field(default_factory=Counter)
-
-    def acted(self, action: str, thread_id: str, verdict: str, seconds: float) -> None:
-        del thread_id, seconds
-        self.acts[action, verdict] += 1
-
-    def decided(self, decision: Decision, thread_id: str, seq: int = 0) -> None:
-        """See `ports.Observer`."""
-
-    def turn_ended(self, outcome: str, seconds: float) -> None:
-        del seconds
-        self.ends[outcome] += 1
-
-    def looked(self, result: str) -> None:
-        self.looks[result] += 1
-
-    def noticed(self, result: str) -> None:
-        self.notices[result] += 1
-
-    def renewed(self, result: str, seconds: float) -> None:
-        del seconds
-        self.renewals[result] += 1
-
-
-class Scripted:
-    """A handler that runs the test's own coroutine function."""
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-        self.turns: list[Turn] = []
-
-    async def turn(self, turn: Turn) -> Json | Pause:
-        self.turns.append(turn)
-        return await self.script(turn)
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
 
 
 async def echo(turn: Turn) -> Json:

@@ -8,8 +8,7 @@ was already told may still be committed, as with a process that is killed.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,6 +17,7 @@ from sqlalchemy import make_url, select
 from tests.invariants import ThreadDump, breaches, dump_of
 from tests.scenarios.gates import WORKSPACE, DeafHints, Gate, Hook, PointedClaims, PointedJournal
 from tests.soak.waiting import CLOCK, until
+from tests.stand_ins import Counting, Script, Scripted
 from turnkeeper.adapters.polling_hints import PollingHints
 from turnkeeper.adapters.sql_claims import SqlClaims
 from turnkeeper.adapters.sql_database import open_database
@@ -27,10 +27,9 @@ from turnkeeper.adapters.sql_tables import claims as claim_table
 from turnkeeper.adapters.sql_taking import SqlTaking
 from turnkeeper.adapters.two_step import TwoStepTaking
 from turnkeeper.core.cursor import NewMessage
-from turnkeeper.core.trace import Decision
 from turnkeeper.core.values import Entry, Json, Message
 from turnkeeper.core.words import Kind, Mode
-from turnkeeper.ports import Pause, Turn
+from turnkeeper.ports import Turn
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.requests import Sent
@@ -46,53 +45,6 @@ SWEEP_SECONDS = 0.5
 
 CALL_SECONDS = 5.0
 """Longest call about sessions and claims: a real runner's at the default ttl, for machines that are busy."""
-
-Script = Callable[[Turn], Awaitable[Json | Pause]]
-
-
-@dataclass
-class Counting:
-    """An observer that counts."""
-
-    acts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    looks: Counter[str] = field(default_factory=Counter)
-
-    def acted(self, action: str, thread_id: str, verdict: str, seconds: float) -> None:
-        """See `ports.Observer`."""
-        del thread_id, seconds
-        self.acts[action, verdict] += 1
-
-    def decided(self, decision: Decision, thread_id: str, seq: int = 0) -> None:
-        """See `ports.Observer`."""
-
-    def turn_ended(self, outcome: str, seconds: float) -> None:
-        """See `ports.Observer`."""
-
-    def looked(self, result: str) -> None:
-        """See `ports.Observer`."""
-        self.looks[result] += 1
-
-    def noticed(self, result: str) -> None:
-        """See `ports.Observer`."""
-
-    def renewed(self, result: str, seconds: float) -> None:
-        """See `ports.Observer`."""
-
-
-class Scripted:
-    """A handler that runs the test's own coroutine function."""
-
-    def __init__(self, script: Script) -> None:
-        self._script = script
-        self.turns: list[Turn] = []
-
-    async def turn(self, turn: Turn) -> Json | Pause:
-        """See `ports.Handler`."""
-        self.turns.append(turn)
-        return await self._script(turn)
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
 
 
 async def echo(turn: Turn) -> Json:
