@@ -78,7 +78,7 @@ def test_a_turn_longer_than_the_grace_is_begun_again_elsewhere(place: Place) -> 
     wait_until(lambda: len(outcomes(workspace.log("alice"))) >= 1, "the run has ended", seconds=60)
     assert set(outcomes(workspace.log("alice")).values()) == {"interrupted"}
     workspace.wait_state("alice", "running")
-    assert workspace.thread("alice")["parked"] == []
+    assert workspace.thread("alice")["parked"] == 0
 
 
 def test_a_suspended_workspace_keeps_everything_and_goes_on(place: Place) -> None:
