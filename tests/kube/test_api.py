@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from tests.kube.fault_proxy import FaultProxy, Hang, Mute, Refuse, Reset
 from turnkeeper.adapters.kube import api as kube_api
 from turnkeeper.adapters.kube import caller
 from turnkeeper.adapters.kube import lease_records as records
-from turnkeeper.adapters.kube.api import KubeApi
+from turnkeeper.adapters.kube.api import KubeApi, open_kube_api
 from turnkeeper.adapters.kube.resources import LEASES
 from turnkeeper.core.values import Claim
-from turnkeeper.errors import KubeGoneError, UnavailableError
+from turnkeeper.errors import KubeGoneError, KubeNotFoundError, UnavailableError
 
 GONE = Refuse(410, body='{"kind": "Status", "reason": "Expired", "message": "The provided continue is too old"}')
 
@@ -151,3 +152,19 @@ async def test_what_is_applied_is_true_afterwards_and_again_changes_nothing(api:
     await api.patch(LEASES, store.namespace, name, {"spec": {"holderIdentity": "another"}})
     mended = await api.apply(LEASES, store.namespace, name, body, field_manager="turnkeeper-test")
     assert mended["spec"]["holderIdentity"] == "me"
+
+
+async def test_each_call_is_told_of_with_its_verdict(kubeconfig: Path, store: LeaseStore) -> None:
+    """Metrics see what was asked, how it ended and how long it took."""
+    told: list[tuple[str, str, str]] = []
+    api = await open_kube_api(
+        kubeconfig=kubeconfig,
+        on_called=lambda verb, resource, verdict, seconds: told.append((verb, resource, verdict)) if seconds else None,
+    )
+    await make_sessions(api, store, "a")
+    for name in (records.session_name(store.place(), "a"), "nothing"):
+        with suppress(KubeNotFoundError):
+            await api.get(LEASES, store.namespace, name)
+    await api.aclose()
+    kind = "leases.coordination.k8s.io"
+    assert told == [("create", kind, "Done"), ("get", kind, "Done"), ("get", kind, "KubeNotFoundError")]
