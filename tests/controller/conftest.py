@@ -17,7 +17,14 @@ from turnkeeper.adapters.kube.api import KubeApi, open_kube_api
 collect_ignore = (
     []
     if GIVEN_CLUSTER
-    else ["test_gate.py", "test_leases.py", "test_reconciling.py", "test_refused.py", "test_sweeps.py"]
+    else [
+        "test_gate.py",
+        "test_leases.py",
+        "test_reconciling.py",
+        "test_refused.py",
+        "test_runner.py",
+        "test_sweeps.py",
+    ]
 )
 
 

@@ -70,6 +70,13 @@ DRIFTS: list[tuple[str, Resource, str, Object | None]] = [
     ("another port", SERVICES, "first", {"spec": {"ports": [{"name": "http", "port": 99}]}}),
     ("one port more", SERVICES, "first", {"spec": {"ports": [{"name": "a", "port": 1}, {"name": "b", "port": 80}]}}),
     ("another selector", SERVICES, "first", {"spec": {"selector": {"app.kubernetes.io/component": "x"}}}),
+    ("one label more to select by", SERVICES, "first", {"spec": {"selector": {"more": "x"}}}),
+    (
+        "a bound on others",
+        POD_DISRUPTION_BUDGETS,
+        "first-runner",
+        {"spec": {"selector": {"matchLabels": {"more": "x"}}}},
+    ),
     (
         "more rights",
         ROLES,

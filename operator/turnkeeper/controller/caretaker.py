@@ -161,7 +161,7 @@ class Caretaker:
 
     def _workload(self, names: Names, known: _Known) -> dict[str, Any]:
         workload = known.reconciled.workload if known.reconciled else None
-        seen = self._view.owned.get((workload.resource, names.namespace, workload.name)) if workload else None
+        seen = self._view.owned.get((workload[0], names.namespace, workload[1])) if workload else None
         return dict(seen.status) if seen else {}
 
     async def sweep(self, key: Key) -> bool:

@@ -15,7 +15,7 @@ from turnkeeper.adapters.kube.api import KubeApi
 from turnkeeper.adapters.kube.resources import Resource
 from turnkeeper.controller.conditions import Problem
 from turnkeeper.controller.manifests import Given, Names, Owned, owned_by
-from turnkeeper.controller.manifests.difference import differs
+from turnkeeper.controller.manifests.difference import differs, overlay
 from turnkeeper.controller.manifests.names import UID_LABEL
 from turnkeeper.controller.metrics import ControllerMetrics
 from turnkeeper.controller.status import FIELD_MANAGER
@@ -34,11 +34,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What came of it. problem: what keeps the spec from being acted on in full."""
+    """What came of it. problem: what keeps the spec from being acted on in full. workload: its kind and name."""
 
     problem: Problem | None = None
     tokens: Tokens | None = None
-    workload: Owned | None = None
+    workload: tuple[Resource, str] | None = None
 
 
 class Reconciler:
@@ -60,14 +60,15 @@ class Reconciler:
         if isinstance(tokens, Problem):
             return Reconciled(tokens)
         wanted = owned_by(names, spec, Given(self._image, tokens.mark))
+        workload = wanted[-1].resource, wanted[-1].name
         for owned in wanted:
             try:
                 problem = await self._ensure(names, owned)
             except KubeRefusedError as error:
                 problem = _refused(f"its {owned.body['kind']} {owned.name}", error)
             if problem is not None:
-                return Reconciled(problem, tokens, wanted[-1])
-        return Reconciled(None, tokens, wanted[-1])
+                return Reconciled(problem, tokens, workload)
+        return Reconciled(None, tokens, workload)
 
     def doubt(self) -> None:
         """Compare everything afresh the next time, whatever the watches said."""
@@ -76,11 +77,11 @@ class Reconciler:
     async def _ensure(self, names: Names, owned: Owned) -> Problem | None:
         at = (owned.resource, names.namespace, owned.name)
         seen = self._view.owned.get(at)
-        if seen is not None and self._verified.get(at) == (owned.mark, seen.version):
-            return None
         actual = seen.body if seen is not None else None
         if seen is not None:
             seen.body = None  # compared once; from now on its version is enough
+            if self._verified.get(at) == (owned.mark, seen.version):
+                return None
         if actual is None:
             try:
                 actual = await self._api.get(owned.resource, names.namespace, owned.name)
@@ -100,10 +101,11 @@ class Reconciler:
         except KubeRefusedError as error:
             if actual is None or error.status != UNPROCESSABLE:
                 raise
-            await self._overwrite(names, owned)  # two ports of one name, say: what was added clashes with what is ours
+            # Two ports of one name, say: what was added clashes with what is ours.
+            await self._overwrite(names, owned, actual)
             applied = await self._apply(names, owned)
         if actual is not None and differs(owned, applied):
-            applied = await self._overwrite(names, owned)
+            applied = await self._overwrite(names, owned, applied)
         if actual is None or actual["metadata"]["resourceVersion"] != applied["metadata"]["resourceVersion"]:
             self._tell(names, owned, is_new=actual is None)
         return applied
@@ -113,9 +115,9 @@ class Reconciler:
             owned.resource, names.namespace, owned.name, dict(owned.body), field_manager=FIELD_MANAGER
         )
 
-    async def _overwrite(self, names: Names, owned: Owned) -> dict[str, Any]:
+    async def _overwrite(self, names: Names, owned: Owned, actual: Mapping[str, Any]) -> dict[str, Any]:
         """Merge an object over what is there: its lists as a whole, which applying merges item by item."""
-        return await self._api.patch(owned.resource, names.namespace, owned.name, dict(owned.body))
+        return await self._api.patch(owned.resource, names.namespace, owned.name, overlay(owned, actual))
 
     def _tell(self, names: Names, owned: Owned, *, is_new: bool) -> None:
         self._metrics.applied(owned.resource.plural)

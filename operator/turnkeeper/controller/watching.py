@@ -45,7 +45,7 @@ class Follower:
     def __init__(self, api: KubeApi, followed: Followed) -> None:
         self._api = api
         self._followed = followed
-        self._known: dict[tuple[str, str], Object] = {}
+        self._known: dict[tuple[str, str], dict[str, str]] = {}  # the labels, by which its owner is known
         self.listed = asyncio.Event()
         self.failure = ""
 
@@ -84,7 +84,9 @@ class Follower:
     def _take_all(self, items: tuple[Object, ...]) -> None:
         present = {_name(item) for item in items}
         for name in self._known.keys() - present:
-            self._followed.drop(self._known.pop(name))
+            namespace, own = name
+            labels = self._known.pop(name)
+            self._followed.drop({"metadata": {"namespace": namespace, "name": own, "labels": labels}})
         for item in items:
             self._put(item)
 
@@ -96,10 +98,7 @@ class Follower:
             self._followed.drop(changed)
 
     def _put(self, item: Object) -> None:
-        metadata = item["metadata"]
-        self._known[_name(item)] = {
-            "metadata": {name: metadata.get(name) for name in ("namespace", "name", "uid", "labels")}
-        }
+        self._known[_name(item)] = item["metadata"].get("labels", {})
         self._followed.put(item)
 
 
