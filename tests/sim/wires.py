@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -64,7 +63,7 @@ class Line:
         self.aims: list[Aim] = []
         self._rng = rng
         self._is_over = is_over
-        self._orders: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._last_of: dict[str, asyncio.Event] = {}
 
     async def gate(self) -> None:
         """Return when the life goes on: at once, when it thaws, or never."""
@@ -104,23 +103,31 @@ class Line:
 
     async def _carry(self, work: Callable[[], Awaitable[T]], order: str, harm: Harm | None, aimed: Fault | None) -> T:
         held_up = aimed.share * SLOW_SECONDS if aimed is not None else 0.0
-        if not order:
-            return await self._arrive(work, harm, held_up)
-        async with self._orders[order]:
-            return await self._arrive(work, harm, held_up)
+        before, done = self._last_of.get(order) if order else None, asyncio.Event()
+        if order:
+            self._last_of[order] = done
+        try:
+            answer = await self._arrive(work, harm, held_up, before)
+        finally:
+            done.set()
+        await pause(self._way(None if harm is Harm.LATE else harm))
+        if harm is Harm.LOST:
+            raise UnknownOutcomeError("the answer was lost")
+        return answer
 
-    async def _arrive(self, work: Callable[[], Awaitable[T]], harm: Harm | None, held_up: float) -> T:
+    async def _arrive(
+        self, work: Callable[[], Awaitable[T]], harm: Harm | None, held_up: float, before: asyncio.Event | None
+    ) -> T:
+        """Take effect after what was sent before. Calls that are late are on their way together, not in turn."""
         await pause(self._way(harm) + held_up)
+        if before is not None:
+            await before.wait()
         if harm is Harm.DOWN:
             raise UnavailableError("refused")
         if self.is_dead and self._rng.random() < DROPPED_SHARE:
             raise UnavailableError("it died on the way")
         self.is_losing = harm is Harm.LOST
-        answer = await work()
-        await pause(self._way(None if harm is Harm.LATE else harm))
-        if harm is Harm.LOST:
-            raise UnknownOutcomeError("the answer was lost")
-        return answer
+        return await work()
 
     def _way(self, harm: Harm | None) -> float:
         if harm is Harm.LATE:
