@@ -128,6 +128,7 @@ NO_SWEEP = Line(Runner, "recover", "return await sweep.run(limit)", "return Reco
 NO_TAKING_OF_THE_ENDED = Line(Runner, "_session_gone", "for thread_id in thread_ids:", "for thread_id in ():")
 
 TWO_STEP = Setting(processes=2, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
+TWO_STEP_THREADS = Setting(processes=2, threads=3, fused=False, scheduled=False, max_turns=8, deadly=False)
 CROWD = Setting(processes=4, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
 SCHEDULED = Setting(processes=2, threads=3, fused=False, scheduled=True, max_turns=8)
 SEVERAL = Setting(processes=3, threads=3, fused=False, scheduled=True, max_turns=8, deadly=False)
@@ -159,8 +160,8 @@ MUTANTS = (
         name="no_read_after_release",
         lines=(Line(TwoStepTaking, "_read_after", "if not isinstance(verdict, Ended):", "if True:"),),
         without=(NO_BACKLOG, NO_LOOKS),
-        alone=TWO_STEP,
-        harms=frozenset(),
+        alone=TWO_STEP_THREADS,
+        plan=at_calls(Harm.SLOW, "release"),
     ),
     Mutant(
         name="refused_keeps_claim",
