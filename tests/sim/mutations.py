@@ -41,14 +41,18 @@ class Line:
     old: str
     new: str
 
-    def rewrite(self) -> None:
-        """Compile the function anew, with the line changed, and put it where it was."""
+    def source(self) -> tuple[FunctionType, str]:
+        """Return the function, and its source as it would be. Raises AssertionError where the line is not there."""
         found = inspect.getattr_static(self.place, self.function)
         plain = found.fget if isinstance(found, property) else found
         assert isinstance(plain, FunctionType)
         source = textwrap.dedent(inspect.getsource(plain))
         assert self.old in source, f"{self.function} has no {self.old!r} any more"
-        source = source.replace(self.old, self.new)
+        return plain, source.replace(self.old, self.new)
+
+    def rewrite(self) -> None:
+        """Compile the function anew, with the line changed, and put it where it was."""
+        plain, source = self.source()
         names: dict[str, Any] = {}
         code = compile(source, f"<mutant {self.function}>", "exec", __future__.annotations.compiler_flag, True)  # noqa: FBT003 - positional in the language
         exec(code, plain.__globals__, names)  # noqa: S102 - the project's own source, one line changed
@@ -203,7 +207,12 @@ MUTANTS = (
     Mutant(
         name="session_revived",
         lines=(
-            Line(MemoryClaims, "renew", "if known else SessionGone()", "if known else self._put(session, '', 3.0)"),
+            Line(
+                MemoryClaims,
+                "renew",
+                "else SessionGone()",
+                "else self._put(SessionRecord(session=session, runner='', version='', duration_seconds=3.0))",
+            ),
         ),
     ),
     Mutant(name="attempt_counted_after", lines=(Line(recovery, "abandon", "charged=turn.charged + 1", "charged=0"),)),
