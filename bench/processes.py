@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,17 +59,17 @@ class Served:
 
 
 @contextmanager
-def serving(where: Place, *arguments: str) -> Iterator[Served]:
+def serving(where: Place, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Served]:
     """Start a runner on a database and yield it once it answers; kill it on leaving.
 
     A start that fails is tried again, as a supervisor would: with a short ttl its first calls have short deadlines.
     """
     command = [sys.executable, "-m", "turnkeeper", "run", "--port", "0", "--journal", where.driver_url, *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    told = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
     deadline = time.monotonic() + START_SECONDS
     with tempfile.TemporaryFile() as log:
         while True:
-            process = subprocess.Popen(command, stderr=log, stdout=log, env=environment)
+            process = subprocess.Popen(command, stderr=log, stdout=log, env=told)
             try:
                 if address := _address(process, log, deadline):
                     yield Served(process, address)

@@ -14,6 +14,7 @@ FLOOR_SHARE_MIN = 0.4
 ACCEPT_P50_MAX, ACCEPT_P99_MAX = 5.0, 25.0
 FIRST_START_MAX = 100.0
 SEEN_P99_MAX = 100.0
+NOTICED_P50_MAX, NOTICED_P99_MAX = 0.25, 1.0
 IDLE_MIB_MAX = 120.0
 LOOK_BYTES_MAX = 2048
 SECONDS_OVER_TTL = 2.0
@@ -129,14 +130,19 @@ def takeover_table(figures: Mapping[str, Any]) -> str:
     """Return how long a waiting message waits for somebody else."""
     rows = []
     ttl = figures["ttl_seconds"]
-    told = {"another": "another process", "own_restart": "its own next life"}
+    told = {"another": "another process, timer alone", "own_restart": "its own next life"}
     for database, name in NAMES.items():
+        noticed = figures[database]["noticed"]
+        p50, p99 = median(noticed), percentile(noticed, 99)
+        cells = [f"{len(noticed)}", f"{p50:.2f}", f"{p99:.2f}", f"≤ {NOTICED_P50_MAX} / {NOTICED_P99_MAX:.0f} s"]
+        met = p50 <= NOTICED_P50_MAX and p99 <= NOTICED_P99_MAX
+        rows.append([f"{name}: another process that noticed, ttl 30 s", *cells, held(met=met)])
         for side, who in told.items():
             waited = figures[database][side]
             p99 = percentile(waited, 99)
             cells = [f"{len(waited)}", f"{median(waited):.2f}", f"{p99:.2f}", f"≤ ttl + {SECONDS_OVER_TTL:.0f} s"]
             rows.append([f"{name}: {who}, ttl {ttl:.0f} s", *cells, held(met=p99 <= ttl + SECONDS_OVER_TTL)])
-    return table(["", "trials", "p50 s", "p99 s", "limit (timer alone)", ""], rows)
+    return table(["", "trials", "p50 s", "p99 s", "limit", ""], rows)
 
 
 def stream_table(figures: Mapping[str, Any]) -> str:

@@ -1,10 +1,10 @@
 """How long a waiting message waits for another process, on one machine, after its holder was killed.
 
-No notice of the death reaches anybody here: the timer alone works, and it says so in the figures. A holder runs a turn
-that never ends, a second message waits behind it, the holder is killed with SIGKILL. Measured is the wall clock from
-just before the kill to the `started_ms` of the turn's next run, both of this machine.
+A holder runs a turn that never ends, a second message waits behind it, the holder is killed with SIGKILL. Measured is
+the wall clock from just before the kill to the `started_ms` of the turn's next run, both of this machine.
 
-    another      a second process on the same database takes the thread
+    noticed      a second process on the same database held a connection to the holder; the default ttl of 30 s
+    another      the same without connections between processes: the timer alone, at a short ttl
     own_restart  nobody else is there, and a new process is started at once, as a supervisor would
 """
 
@@ -27,6 +27,9 @@ LANES = 4
 
 GIVE_UP_SECONDS = 60.0
 FLAGS = ("--claim-ttl", str(TTL_SECONDS))
+TIMER_ALONE = {"TURNKEEPER_RUNNER__PEERS": "false"}
+ACQUAINTED_SECONDS = 1.5
+"""A process at the default ttl looks each second who is there."""
 NEVER_SECONDS = "3600"
 """How long the turn of a holder takes: it ends by the kill alone. Whoever takes it over echoes at once."""
 
@@ -67,9 +70,19 @@ def killed_at(holder: Served) -> float:
     return holder.kill()
 
 
+def by_notice(where: Place, lane: str, taker: Served) -> float:
+    """Return the seconds from a holder's death to the run in a process that held a connection to it."""
+    with serving(where, "--workspace", lane, "--echo-delay", NEVER_SECONDS) as holder:
+        thread_id = occupy(holder)
+        time.sleep(ACQUAINTED_SECONDS)
+        killed = killed_at(holder)
+    return float(nth_start(taker, thread_id, 2)["created_ms"]) / 1000 - killed
+
+
 def by_another(where: Place, lane: str, taker: Served) -> float:
     """Return the seconds from a holder's death to the run in a process that was there before."""
-    with serving(where, *FLAGS, "--workspace", lane, "--echo-delay", NEVER_SECONDS) as holder:
+    flags = (*FLAGS, "--workspace", lane, "--echo-delay", NEVER_SECONDS)
+    with serving(where, *flags, environment=TIMER_ALONE) as holder:
         thread_id = occupy(holder)
         killed = killed_at(holder)
     return float(nth_start(taker, thread_id, 2)["created_ms"]) / 1000 - killed
@@ -84,11 +97,15 @@ def by_own_restart(where: Place, lane: str) -> float:
         return float(nth_start(again, thread_id, 2)["created_ms"]) / 1000 - killed
 
 
-def run_lane(where: Place, lane: str, trials: int, restarts: int) -> tuple[list[float], list[float]]:
-    """Run one lane's trials, one after the other, in a workspace of its own."""
-    with serving(where, *FLAGS, "--workspace", lane) as taker:
+def run_lane(where: Place, lane: str, trials: int, restarts: int) -> dict[str, list[float]]:
+    """Run one lane's trials, one after the other, in workspaces of its own."""
+    told = f"{lane}-told"
+    with serving(where, "--workspace", told) as taker:
+        noticed = [by_notice(where, told, taker) for _ in range(trials)]
+    with serving(where, *FLAGS, "--workspace", lane, environment=TIMER_ALONE) as taker:
         another = [by_another(where, lane, taker) for _ in range(trials)]
-    return another, [by_own_restart(where, lane) for _ in range(restarts)]  # nobody else is there any more
+    own_restart = [by_own_restart(where, lane) for _ in range(restarts)]  # nobody else is there any more
+    return {"noticed": noticed, "another": another, "own_restart": own_restart}
 
 
 def run(*, quick: bool) -> dict[str, Any]:
@@ -99,8 +116,5 @@ def run(*, quick: bool) -> dict[str, Any]:
         with place(database) as where, ThreadPoolExecutor(LANES) as threads:
             lanes = [threads.submit(run_lane, where, f"lane-{lane}", trials, restarts) for lane in range(LANES)]
             done = [lane.result() for lane in lanes]
-        found[database] = {
-            "another": [seconds for another, _ in done for seconds in another],
-            "own_restart": [seconds for _, restart in done for seconds in restart],
-        }
+        found[database] = {side: [seconds for lane in done for seconds in lane[side]] for side in done[0]}
     return found
