@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench import accept, machine, memory, report, stream, sweep, tables, takeover, turns, verify
+from bench import accept, cluster, machine, memory, report, stream, sweep, tables, takeover, turns, verify
 
 BENCHMARKS: dict[str, tuple[Callable[..., Any], Callable[[Any], str]]] = {
     "turns": (turns.run, tables.turns_table),
@@ -21,10 +21,11 @@ BENCHMARKS: dict[str, tuple[Callable[..., Any], Callable[[Any], str]]] = {
     "memory": (memory.run, tables.memory_table),
     "takeover": (takeover.run, tables.takeover_table),
     "stream": (stream.run, tables.stream_table),
+    "cluster": (cluster.run, tables.cluster_table),
     "verify": (verify.run, verify.verify_table),
 }
-BY_NAME = frozenset({"verify"})
-"""What takes as long as all the others: measured where it is asked for by its name."""
+BY_NAME = frozenset({"cluster", "verify"})
+"""What takes as long as all the others, or needs a cluster: measured where it is asked for by its name."""
 
 
 def main() -> None:

@@ -161,3 +161,23 @@ def stream_table(figures: Mapping[str, Any]) -> str:
             rows.append([f"{name}, by way of {who}", *cells, *limit])
     head = ["", "events", "seen p50 ms", "p99 ms", "messages", "heard p50 ms", "p99 ms", "limit (seen p99)", ""]
     return table(head, rows)
+
+
+CLUSTER_LIMITS = {
+    "killed": ("its container is killed", 0.25, 1.0),
+    "unconnected": ("the same, without connections between runners", 2.5, 2.5),
+    "timer": ("the same, and without a controller", 32.0, 32.0),
+    "deleted": ("its pod is deleted", 1.0, 1.0),
+    "frozen": ("it freezes", 32.0, 32.0),
+}
+
+
+def cluster_table(figures: Mapping[str, Any]) -> str:
+    """Return how long a waiting message waits in a cluster, by what becomes of its holder."""
+    rows = []
+    for side, (what, p50_max, p99_max) in CLUSTER_LIMITS.items():
+        waited = figures[side]
+        p50, p99 = median(waited), percentile(waited, 99)
+        cells = [f"{len(waited)}", f"{p50:.2f}", f"{p99:.2f}", f"{max(waited):.2f}", f"≤ {p50_max:g} / {p99_max:g} s"]
+        rows.append([what, *cells, held(met=p50 <= p50_max and p99 <= p99_max)])
+    return table(["the holder", "trials", "p50 s", "p99 s", "greatest s", "limit (p50/p99)", ""], rows)
