@@ -9,12 +9,14 @@ import argparse
 import json
 import os
 import random
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.sim.breakage import BREAKS, broken
 from tests.sim.faults import FAULTS_SECONDS, Fault, Harm
+from tests.sim.mutations import MUTANTS
 from tests.sim.process import Setting
 from tests.sim.simulation import simulate
 from tests.sim.trace import Event, Part, Trace
@@ -24,6 +26,9 @@ SEEDS = (2, 7, 8, 13, 18, 22, 25, 34, 53, 62, 77, 81, 85, 129, 224, 225)
 
 BROKEN_EACH = 2
 """How many wrong copies of each kind. Arbitrary: each costs as much as a right one."""
+
+MUTATED = (("no_read_after_release", 6), ("token_from_claim_alone", 6))
+"""Guards that are taken away from the code, each with a seed whose every trace then shows that it is missing."""
 
 HARMS = (
     Harm.CRASH,
@@ -95,6 +100,17 @@ def copies(parts: Mapping[str, Part], each: int) -> dict[str, list[Event]]:
     return {f"{kind}_{name}": events for kind, found in chosen.items() for name, events in found}
 
 
+def write_mutated(name: str, seed: int, folder: Path) -> None:
+    """Write the traces of a simulation of code that lacks a guard. This process runs the changed code for good."""
+    for line in next(mutant for mutant in MUTANTS if mutant.name == name).lines:
+        line.rewrite()
+    trace = Trace(setting_of(seed).threads)
+    simulate(seed, faults_of(seed), setting_of(seed), trace)
+    for thread_id, part in trace.parts.items():
+        if not part.untold:
+            write(folder / f"bad_code_{name}_seed_{seed}_{thread_id}.ndjson", part.events)
+
+
 def main() -> int:
     """Write the traces."""
     parser = argparse.ArgumentParser(description="Write the traces of simulations.")
@@ -102,10 +118,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=0, help="so many from the first on, in place of the fixed ones")
     parser.add_argument("--broken", type=int, default=BROKEN_EACH, help="wrong copies of each kind")
+    parser.add_argument("--mutant", help="of this mutant of the code, and of the first seed alone")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # as in run.py
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - this very program
+    if options.mutant is not None:
+        write_mutated(options.mutant, options.first, options.folder)
+        return 0
     parts: dict[str, Part] = {}
     seeds = range(options.first, options.first + options.seeds) if options.seeds else SEEDS
     for seed in seeds:
@@ -119,6 +139,9 @@ def main() -> int:
     wrong = copies(parts, options.broken) if options.broken else {}
     for name, events in wrong.items():
         write(options.folder / f"bad_{name}.ndjson", events)
+    for name, seed in MUTATED if options.broken else ():
+        again = [sys.executable, __file__, str(options.folder), "--mutant", name, "--first", str(seed)]
+        subprocess.run(again, check=True)
     print(f"simulated  {len(parts)} threads of {len(seeds)} seeds, and {len(wrong)} wrong copies of them")
     return 0
 
