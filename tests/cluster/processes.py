@@ -61,6 +61,7 @@ class Processes:
 
     def __init__(self, folder: Path, *, outlives: bool) -> None:
         self._records, self._logs = folder / "pids", folder / "logs"
+        self._outlives = outlives
         self._launch = [] if outlives else [sys.executable, "-c", LAUNCHER]
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         for made in (self._records, self._logs):
@@ -96,6 +97,9 @@ class Processes:
             raise LateError(f"{error}; its log ends:\n{self.log(name)}") from error
         if ended is not None:
             raise LateError(f"{name} ended with {ended}; its log ends:\n{self.log(name)}")
+        if self._outlives:
+            del self._children[name]
+            child.returncode = 0  # nobody here waits for its end, and is not to be warned of that either
 
     def start_again(self, name: str, ready: Callable[[], object]) -> None:
         """Start a program that was stopped, as it was started before."""
