@@ -131,8 +131,7 @@ NO_LOOKS = Line(Looks, "arm", "now = self._clock.monotonic()", "return")
 NO_SWEEP = Line(Runner, "recover", "return await sweep.run(limit)", "return Recovered()")
 NO_TAKING_OF_THE_ENDED = Line(Runner, "_session_gone", "for thread_id in thread_ids:", "for thread_id in ():")
 
-TWO_STEP = Setting(processes=2, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
-TWO_STEP_THREADS = Setting(processes=2, threads=3, fused=False, scheduled=False, max_turns=8, deadly=False)
+TWO_STEP = Setting(processes=2, threads=3, fused=False, scheduled=False, max_turns=8, deadly=False)
 CROWD = Setting(processes=4, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
 SCHEDULED = Setting(processes=2, threads=3, fused=False, scheduled=True, max_turns=8)
 SEVERAL = Setting(processes=3, threads=3, fused=False, scheduled=True, max_turns=8, deadly=False)
@@ -164,7 +163,7 @@ MUTANTS = (
         name="no_read_after_release",
         lines=(Line(TwoStepTaking, "_read_after", "if not isinstance(verdict, Ended):", "if True:"),),
         without=(NO_BACKLOG, NO_LOOKS),
-        alone=TWO_STEP_THREADS,
+        alone=TWO_STEP,
         plan=at_calls(Harm.SLOW, "release"),
     ),
     Mutant(
@@ -258,7 +257,7 @@ MUTANTS = (
         lines=(Line(Taker, "take", "known.nudged = True", "pass"),),
         without=(NO_BACKLOG, NO_LOOKS),
         alone=TWO_STEP,
-        harms=frozenset(),
+        plan=at_calls(Harm.SLOW, "thread"),
     ),
     Mutant(
         name="release_not_tried_again",
