@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +18,21 @@ def process_of(site: Site, pod: dict[str, Any]) -> int:
     """The pid, on this machine, of a pod's first container. Skips the test where the node is another machine."""
     if site.machine is None:
         pytest.skip("only where this machine is the node can a container's process be signalled")
-    identity = str(pod["status"]["containerStatuses"][0]["containerID"]).removeprefix("containerd://")
     listed = subprocess.run([*site.machine.node.ctr, "tasks", "list"], check=True, capture_output=True, text=True)
-    return next(int(line.split()[1]) for line in listed.stdout.splitlines() if line.startswith(identity))
+    return next(int(line.split()[1]) for line in listed.stdout.splitlines() if line.startswith(_container(pod)))
+
+
+@contextlib.contextmanager
+def paused(site: Site, pod: dict[str, Any]) -> Iterator[None]:
+    """Freeze all of a pod's first container for the while: sockets stay open, and nothing answers on them."""
+    process_of(site, pod)
+    assert site.machine is not None
+    ctr = [*site.machine.node.ctr, "tasks"]
+    subprocess.run([*ctr, "pause", _container(pod)], check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*ctr, "resume", _container(pod)], check=True, capture_output=True)
 
 
 def kill(site: Site, pod: dict[str, Any]) -> None:
@@ -38,3 +51,7 @@ def thaw(pid: int) -> None:
     """Let a frozen process go on, as if no time had passed; no error if a probe has had it ended meanwhile."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
+
+
+def _container(pod: dict[str, Any]) -> str:
+    return str(pod["status"]["containerStatuses"][0]["containerID"]).removeprefix("containerd://")
