@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, liter
 
 from turnkeeper.adapters import sql_rows as rows
 from turnkeeper.adapters.sql_database import Database
-from turnkeeper.adapters.sql_lookup import padded
+from turnkeeper.adapters.sql_lookup import Lookup
 from turnkeeper.adapters.sql_tables import (
     CAN_EXPIRE,
     IS_NOT_IDLE,
@@ -29,6 +29,10 @@ from turnkeeper.core.words import Kind, Resolution, ThreadState
 HEADS_MAX = 512
 """Threads asked about in one statement. Arbitrary: well under both databases' limits on parameters."""
 
+_BY_ID = (threads.c.workspace, threads.c.thread_id)
+_THREADS = Lookup(_BY_ID, lambda found: select(threads).where(found))
+_HEADS = Lookup(_BY_ID, lambda found: select(threads.c.thread_id, threads.c.last_seq).where(found))
+
 _HISTORY_KINDS = (Kind.MESSAGE.value, Kind.NOTE.value, Kind.RUN_ENDED.value)
 
 
@@ -41,7 +45,7 @@ class SqlReads:
 
     async def thread(self, thread_id: str) -> Thread | None:
         """See `ports.Journal`."""
-        found = await self._rows(self._threads().where(threads.c.thread_id == thread_id))
+        found = await self._database.read(lambda connection: _THREADS(connection, (self.workspace,), (thread_id,)))
         return rows.thread_from(found[0]) if found else None
 
     async def threads(self, state: ThreadState | None, after: str, limit: int) -> Sequence[Thread]:
@@ -120,11 +124,12 @@ class SqlReads:
         """See `ports.Journal`."""
         heads: dict[str, int] = {}
         for start in range(0, len(thread_ids), HEADS_MAX):
-            page = padded(thread_ids[start : start + HEADS_MAX])
-            query = select(threads.c.thread_id, threads.c.last_seq)
-            query = query.where(threads.c.workspace == self.workspace, threads.c.thread_id.in_(page))
-            heads |= {row.thread_id: row.last_seq for row in await self._rows(query)}
+            heads |= await self._heads(thread_ids[start : start + HEADS_MAX])
         return heads
+
+    async def _heads(self, page: Sequence[str]) -> Mapping[str, int]:
+        found = await self._database.read(lambda connection: _HEADS(connection, (self.workspace,), page))
+        return {row.thread_id: row.last_seq for row in found}
 
     async def overdue(self, now_ms: int, limit: int) -> Sequence[tuple[str, str]]:
         """See `ports.Journal`."""
