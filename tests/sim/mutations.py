@@ -83,17 +83,18 @@ GONE_SECONDS = 500.0
 
 
 def gone_for_good(rng: random.Random, setting: Setting) -> list[Fault]:
-    """One process dies once nobody asks any more, and does not come back; who sees its session end can't read of it."""
-    dead = rng.randrange(setting.processes)
-    crash = Fault(
-        at=round(rng.uniform(ASKING_SECONDS - 1.0, 21.0), 3), harm=Harm.CRASH, target=dead, seconds=GONE_SECONDS
-    )
+    """All processes but one die once nobody asks any more, for good; that one can't read what they ran."""
+    *dead, left = rng.sample(range(setting.processes), setting.processes)
     blind = [
-        Fault(at=ASKING_SECONDS - 2.0, harm=Harm.DOWN, target=other, call="ran_by", number=number)
-        for other in range(setting.processes)
-        for number in (1, 2)
+        Fault(at=ASKING_SECONDS - 2.0, harm=Harm.DOWN, target=left, call="ran_by", number=number)
+        for number in range(1, setting.processes)
     ]
-    return [*blind, crash]
+    times = sorted(round(rng.uniform(ASKING_SECONDS - 1.0, 21.0), 3) for _ in dead)
+    crashes = [
+        Fault(at=at, harm=Harm.CRASH, target=target, seconds=GONE_SECONDS)
+        for at, target in zip(times, dead, strict=True)
+    ]
+    return [*blind, *crashes]
 
 
 def claims_put_back(rng: random.Random, setting: Setting) -> list[Fault]:
@@ -151,7 +152,7 @@ MUTANTS = (
             Line(turn, "begin", "fence.token <= thread.token and fence != thread.fence", "fence.token < thread.token"),
         ),
         alone=CROWD,
-        harms=frozenset({Harm.SLOW}),
+        plan=at_calls(Harm.SLOW, "claim"),
     ),
     Mutant(
         name="token_from_claim_alone",
