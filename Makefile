@@ -62,7 +62,7 @@ crd: .venv/.installed ## remake the Workspace's definition from its model, in cr
 tidy: .venv/.installed-dev ## the rules of style that no linter knows
 	$(BIN)/pytest -q tests/tidy
 
-spec: ## model-check the protocol's spec, and check the sample traces against it
+spec: .venv/.installed ## model-check the protocol's spec, and check traces of simulated runs against it
 	spec/run check
 	spec/run traces
 
