@@ -165,3 +165,16 @@ async def test_leases_show_who_runs_what_and_whose_they_are(api: KubeApi, store:
     assert [records.claim_from("alice/1", lease) for lease in listed.items] == [
         Claim(session="one", token=42, nonce="n")
     ]
+
+
+async def test_a_claim_that_was_raised_elsewhere_is_released_as_it_stands(store: LeaseStore, claims: Claims) -> None:
+    """What a client remembers of its claim is not what stands there: it reads, and removes what it was asked to."""
+    held = expect(await claims.claim("t", "one", "n", 4), Claimed).claim
+    elsewhere = await store.claims()
+    raised = expect(await elsewhere.claim("t", "one", "n", 8), Claimed).claim
+    await claims.release("t", held)
+    assert await store.claim_of("t") == raised
+    expect(await claims.claim("u", "one", "n", 4), Claimed)
+    raised = expect(await elsewhere.claim("u", "one", "n", 8), Claimed).claim
+    await claims.release("u", raised)
+    assert await store.claim_of("u") is None
