@@ -164,7 +164,13 @@ IsRelease(p) ==
            /\ claim' = left
            /\ UNCHANGED <<exists, gone, backup, row, log, spent>>
 
-IsHandOver(p) == Is("HandOver") /\ HandOver(p) /\ ByOne(p)
+(* Something else that the process does may have armed a look between the  *)
+(* release and the read.                                                   *)
+IsHandOver(p) ==
+    \/ Is("HandOver") /\ HandOver(p) /\ ByOne(p)
+    \/ /\ Is("HandOver") /\ By(p) /\ process[p].at = "idle" /\ process[p].look
+       /\ process' = [process EXCEPT ![p] = IF NothingLeft THEN @ ELSE Wanting(@)]
+       /\ Unchanged
 
 IsRestart(p)     == Is("Restart") /\ Restart(p) /\ ByOne(p)
 IsRenew(p)       == Is("Renew") /\ Renew(p) /\ ByOne(p)
