@@ -16,6 +16,7 @@ from turnkeeper.adapters.kube import caller
 from turnkeeper.adapters.kube import lease_records as records
 from turnkeeper.adapters.kube.api import KubeApi, open_kube_api
 from turnkeeper.adapters.kube.resources import LEASES
+from turnkeeper.adapters.prometheus import PrometheusObserver
 from turnkeeper.core.values import Claim
 from turnkeeper.errors import KubeGoneError, KubeNotFoundError, UnavailableError
 
@@ -154,17 +155,16 @@ async def test_what_is_applied_is_true_afterwards_and_again_changes_nothing(api:
     assert mended["spec"]["holderIdentity"] == "me"
 
 
-async def test_each_call_is_told_of_with_its_verdict(kubeconfig: Path, store: LeaseStore) -> None:
-    """Metrics see what was asked, how it ended and how long it took."""
-    told: list[tuple[str, str, str]] = []
-    api = await open_kube_api(
-        kubeconfig=kubeconfig,
-        on_called=lambda verb, resource, verdict, seconds: told.append((verb, resource, verdict)) if seconds else None,
-    )
-    await make_sessions(api, store, "a")
-    for name in (records.session_name(store.place(), "a"), "nothing"):
-        with suppress(KubeNotFoundError):
-            await api.get(LEASES, store.namespace, name)
+async def test_each_call_is_counted_with_its_verdict(kubeconfig: Path, store: LeaseStore) -> None:
+    """Metrics see what was asked and how it ended: a right that is missing shows, and so does a server in trouble."""
+    observer = PrometheusObserver()
+    api = await open_kube_api(kubeconfig=kubeconfig, on_called=observer.kube_called)
+    await make_sessions(api, store, "a", "b")
+    with suppress(KubeNotFoundError):
+        await api.get(LEASES, store.namespace, "nothing")
     await api.aclose()
-    kind = "leases.coordination.k8s.io"
-    assert told == [("create", kind, "Done"), ("get", kind, "Done"), ("get", kind, "KubeNotFoundError")]
+    counts = [line for line in observer.render().decode().splitlines() if "kube_call_seconds_count" in line]
+    assert sorted(counts) == [
+        'turnkeeper_kube_call_seconds_count{verb="create",verdict="Done"} 2.0',
+        'turnkeeper_kube_call_seconds_count{verb="get",verdict="KubeNotFoundError"} 1.0',
+    ]

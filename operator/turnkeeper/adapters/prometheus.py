@@ -45,6 +45,9 @@ class PrometheusObserver:
         self._action_seconds = self._histogram(
             "action", "How long the journal took for an action of the protocol.", ("action", "verdict"), ACTION_BUCKETS
         )
+        self._kube_seconds = self._histogram(
+            "kube_call", "How long calls of the Kubernetes API took.", ("verb", "verdict"), ACTION_BUCKETS
+        )
         self._stats = _StatsCollector()
         self.registry.register(self._stats)
 
@@ -76,6 +79,11 @@ class PrometheusObserver:
     def renewed(self, result: str, seconds: float) -> None:
         """See `ports.Observer`."""
         self._renew_seconds.labels(result).observe(seconds)
+
+    def kube_called(self, verb: str, resource: str, verdict: str, seconds: float) -> None:
+        """Count a call of the Kubernetes API: its verdict is `Done` or the name of an error in `turnkeeper.errors`."""
+        del resource  # a runner asks for Leases alone
+        self._kube_seconds.labels(verb, verdict).observe(seconds)
 
     def show_stats(self, stats: Stats, now_ms: int) -> None:
         """Set what the gauges say."""

@@ -237,7 +237,7 @@ async def open_pod_runner(settings: Settings, pod: Pod, observer: PrometheusObse
         except UnavailableError as error:
             raise UnavailableError(f"{JOURNAL_AWAY}: {error}") from error
         stack.push_async_callback(journal.aclose)
-        api = await open_kube_api(deadline_seconds=patience / REQUESTS_PER_CALL)
+        api = await open_kube_api(deadline_seconds=patience / REQUESTS_PER_CALL, on_called=observer.kube_called)
         stack.push_async_callback(api.aclose)
         handler = make_handler(settings)
         stack.push_async_callback(handler.aclose)
@@ -247,7 +247,7 @@ async def open_pod_runner(settings: Settings, pod: Pod, observer: PrometheusObse
         stack.push_async_callback(taking.aclose)
         peers = await _open_peers(stack, settings, pod)
         tools = make_tools(settings, pod.name, journal, taking, handler, observer, peers)
-        renewals = RenewalThread(_connector(place, clock, deadline))
+        renewals = RenewalThread(_connector(place, clock, deadline, observer))
         yield await stack.enter_async_context(Runner(tools, claims, renewals))
 
 
@@ -268,12 +268,13 @@ async def _bury_earlier_lives(claims: LeaseClaims, pod: Pod) -> None:
 
 
 def _connector(
-    place: Place, clock: MachineClock, deadline_seconds: float
+    place: Place, clock: MachineClock, deadline_seconds: float, observer: PrometheusObserver
 ) -> Callable[[], Awaitable[tuple[Claims, Callable[[], Awaitable[None]]]]]:
     """Return what gives the renewing thread a client of its own."""
 
     async def connect() -> tuple[Claims, Callable[[], Awaitable[None]]]:
-        api = await open_kube_api(deadline_seconds=deadline_seconds / REQUESTS_PER_CALL)
+        patience = deadline_seconds / REQUESTS_PER_CALL
+        api = await open_kube_api(deadline_seconds=patience, on_called=observer.kube_called)
         return LeaseClaims(api, place, clock, deadline_seconds=deadline_seconds), api.aclose
 
     return connect
