@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.controller.workspaces import NAMES, POSTGRES, RICH, UID, objects, pod_of, spec
-from turnkeeper.controller.manifests.difference import differs
+from turnkeeper.controller.manifests.difference import differs, overlay
 from turnkeeper.controller.manifests.pod import SETTINGS_ANNOTATION, grace_seconds
 from turnkeeper.settings import Settings
 from turnkeeper.settings.workspace import WorkspaceSpec
@@ -213,6 +213,19 @@ def test_what_somebody_changed_is_a_difference(path: tuple[str | int, ...]) -> N
         if is_removed:
             del at[path[-1]]
         assert differs(owned, actual), (path, is_removed)
+
+
+def test_a_label_more_to_select_by_is_a_difference() -> None:
+    """It would route calls to nobody; and what makes it right says which key to take out."""
+    owned = objects(PLAIN)["Service"]
+    actual = copy.deepcopy(dict(owned.body))
+    actual["metadata"] |= {"labels": {**owned.body["metadata"]["labels"], "theirs": "x"}}
+    assert not differs(owned, actual)
+    actual["spec"]["selector"]["more"] = "x"
+    assert differs(owned, actual)
+    patch = overlay(owned, actual)
+    assert patch["spec"]["selector"] == {**owned.body["spec"]["selector"], "more": None}
+    assert "theirs" not in patch["metadata"]["labels"]
 
 
 def test_a_container_that_somebody_added_is_a_difference() -> None:

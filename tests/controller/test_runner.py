@@ -21,7 +21,7 @@ from tests.controller.workspaces import spec
 from tests.soak.waiting import until
 from turnkeeper.adapters.kube.resources import LEASES
 from turnkeeper.controller.manifests import Names
-from turnkeeper.settings.pod_variables import JOURNAL_AWAY, NAMESPACE, POD_NAME, POD_UID, WORKSPACE_NAME
+from turnkeeper.settings.pod_variables import JOURNAL_AWAY, NAMESPACE, POD_ADDRESS, POD_NAME, POD_UID, WORKSPACE_NAME
 
 TOKEN = "0123456789abcdef"  # noqa: S105 - made up for these tests
 
@@ -29,7 +29,7 @@ PROGRAM = """
 import sys
 from turnkeeper.settings import load_settings
 from turnkeeper.wiring import pod
-pod.PROBE_PORT = int(sys.argv[2])
+pod.PROBE_PORT, pod.PEER_PORT = int(sys.argv[2]), int(sys.argv[3])
 sys.exit(pod.serve_pod(load_settings(None, {"listen": {"host": "127.0.0.1", "port": int(sys.argv[1])}})))
 """
 """`turnkeeper runner`, but for its ports, which in a pod are its own."""
@@ -37,14 +37,13 @@ sys.exit(pod.serve_pod(load_settings(None, {"listen": {"host": "127.0.0.1", "por
 
 @dataclass
 class PodRunner:
-    """What a pod is to its container: a name, a uid, settings and ports; and how its container is started."""
+    """What a pod is to its container: a name, settings and ports (of the API, of probes, of peers); and its lives."""
 
     cluster: Cluster
     workspace: Object
     pod: Object
     file: Path
-    api_port: int
-    probe_port: int
+    ports: list[int]
     client: httpx.AsyncClient
     variables: Mapping[str, str]
 
@@ -59,10 +58,13 @@ class PodRunner:
             NAMESPACE: self.cluster.namespace,
             POD_NAME: self.pod["metadata"]["name"],
             POD_UID: self.pod["metadata"]["uid"],
+            POD_ADDRESS: "127.0.0.1",
             WORKSPACE_NAME: "first",
         }
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", PROGRAM, str(self.api_port), str(self.probe_port), env=environment
+            *(sys.executable, "-c", PROGRAM),
+            *(str(port) for port in self.ports),
+            env=environment,
         )
         try:
             yield process
@@ -74,7 +76,7 @@ class PodRunner:
     async def probe(self, path: str) -> tuple[int, list[str]]:
         """Ask as the kubelet does; (0, []) where nobody answers."""
         try:
-            answer = await self.client.get(f"http://127.0.0.1:{self.probe_port}{path}")
+            answer = await self.client.get(f"http://127.0.0.1:{self.ports[1]}{path}")
         except httpx.HTTPError:
             return 0, []
         return answer.status_code, answer.json()["reasons"]
@@ -94,7 +96,7 @@ class PodRunner:
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Object:
         """Call the API, and return what it answers."""
-        url = f"http://127.0.0.1:{self.api_port}{path}"
+        url = f"http://127.0.0.1:{self.ports[0]}{path}"
         answer = await self.client.request(method, url, json=body, headers={"Authorization": f"Bearer {TOKEN}"})
         assert answer.is_success, answer.text
         told: Object = answer.json()
@@ -116,8 +118,7 @@ async def make_runner(cluster: Cluster, folder: Path, client: httpx.AsyncClient,
     told["journal"] = {} if variables else {"sqlite": {"path": str(folder / "journal.sqlite")}}
     file = folder / "settings.yaml"
     file.write_text(json.dumps({name: value for name, value in told.items() if value}), "utf-8")
-    api_port, probe_port = free_ports(2)
-    return PodRunner(cluster, workspace, pod, file, api_port, probe_port, client, variables)
+    return PodRunner(cluster, workspace, pod, file, free_ports(3), client, variables)
 
 
 async def test_its_session_and_claims_are_leases_and_it_gives_them_up(runner: PodRunner) -> None:

@@ -77,11 +77,9 @@ class Reconciler:
     async def _ensure(self, names: Names, owned: Owned) -> Problem | None:
         at = (owned.resource, names.namespace, owned.name)
         seen = self._view.owned.get(at)
-        actual = seen.body if seen is not None else None
-        if seen is not None:
-            seen.body = None  # compared once; from now on its version is enough
-            if self._verified.get(at) == (owned.mark, seen.version):
-                return None
+        actual = seen.take() if seen is not None else None
+        if seen is not None and self._verified.get(at) == (owned.mark, seen.version):
+            return None
         if actual is None:
             try:
                 actual = await self._api.get(owned.resource, names.namespace, owned.name)

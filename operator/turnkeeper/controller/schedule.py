@@ -28,6 +28,9 @@ AGAIN_SECONDS = 3.0
 SPREAD_SECONDS = 1.0
 """What the first sweeps after a start are spread over, so that they don't all come in one instant."""
 
+GRAIN_SECONDS = 0.001
+"""What is due within this time is due: a timer may fire a rounding error early, and must not be set for that again."""
+
 OVERDUE_SECONDS = 120.0
 """How late a sweep may be before the controller counts as stuck, on top of two of its intervals. Arbitrary: above two
 sweeps that ran into their deadline."""
@@ -103,7 +106,7 @@ class Schedule:
 
     def _start_due(self) -> None:
         now = _now()
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0][0] <= now + GRAIN_SECONDS:
             due, key = heapq.heappop(self._heap)
             planned = self._planned.get(key)
             if planned is None or planned.is_running or planned.due != due:
@@ -114,7 +117,7 @@ class Schedule:
             task.add_done_callback(self._sweeps.discard)
 
     async def _until_next(self) -> None:
-        wait = self._heap[0][0] - _now() if self._heap else None
+        wait = max(self._heap[0][0] - _now(), GRAIN_SECONDS) if self._heap else None
         try:
             async with asyncio.timeout(wait):
                 await self._changed.wait()

@@ -5,6 +5,7 @@ Nothing is concluded from an absence here: before something is made or said to b
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,11 +25,19 @@ WORKLOADS: Final = frozenset({DEPLOYMENTS, STATEFUL_SETS})
 
 @dataclass(slots=True)
 class Seen:
-    """An owned object's version; all of it until it was compared once, and of a workload its status."""
+    """An owned object's version, and of a workload its status.
+
+    text: all of it, until it was compared once. As text, since thousands come at once as a controller starts.
+    """
 
     version: str
-    body: Object | None
+    text: bytes | None
     status: Mapping[str, Any]
+
+    def take(self) -> Object | None:
+        """Return all of it, if it was not taken before: from now on its version is enough."""
+        text, self.text = self.text, None
+        return json.loads(text) if text is not None else None
 
 
 class Listener(Protocol):
@@ -110,7 +119,9 @@ class View:
             return
         metadata.pop("managedFields", None)
         self.owned[at] = Seen(
-            metadata["resourceVersion"], owned, owned.get("status", {}) if resource in WORKLOADS else {}
+            metadata["resourceVersion"],
+            json.dumps(owned).encode(),
+            owned.get("status", {}) if resource in WORKLOADS else {},
         )
         self._listener.changed(_owner_key(owned))
 
