@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.cluster.processes import wait_until
-from tests.e2e.workspaces import SQLITE, Place, Workspace, outcomes, spec
+from tests.e2e.workspaces import SQLITE, CallError, Place, Workspace, outcomes, spec
 
 LONG_SECONDS = 60
 """A turn that no drain of these tests waits for: they give 5 s."""
@@ -113,7 +113,7 @@ def test_a_deleted_workspace_leaves_nothing_behind(place: Place) -> None:
     wait_until(lambda: not left(), "nothing of the Workspace is left", seconds=90)
     again = place.apply("orders", asked).wait_ready()
     assert again.get()["metadata"]["uid"] != uid
-    with pytest.raises(Exception, match="404"):
+    with pytest.raises(CallError, match="404"):
         again.thread("alice")
 
 

@@ -36,6 +36,10 @@ ANSWER_SECONDS = 10.0
 Json = dict[str, Any]
 
 
+class CallError(Exception):
+    """The API refused a call; the message is its problem."""
+
+
 class Place:
     """A namespace, the database in it, and the Workspaces that a test makes there."""
 
@@ -150,7 +154,8 @@ class Workspace:
             return answer.status_code != httpx.codes.SERVICE_UNAVAILABLE
 
         wait_until(answered, f"{method} {path} is answered", seconds=READY_SECONDS)
-        answers[-1].raise_for_status()
+        if answers[-1].is_error:
+            raise CallError(f"{method} {path}: {answers[-1].status_code} {answers[-1].text}")
         return answers[-1]
 
     def send(self, thread: str, content: str, *, mode: str = "steer", sender: str = "alice") -> str:
