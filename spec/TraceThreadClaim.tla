@@ -202,11 +202,12 @@ IsSweep(p) == Is("Sweep") /\ Sweep(p) /\ ByOne(p)
 
 IsSteer(p) == Is("Steer") /\ Steer(p) /\ ByOne(p) /\ Told("seq", process'[p].offered)
 
-(* A look that is due, whatever else the process does by then.             *)
+(* A look that is due, whatever else the process does by then. One that    *)
+(* was armed beside a take which then claimed is not forgotten for that.   *)
 IsLookAgain(p) ==
     \/ Is("LookAgain") /\ LookAgain(p) /\ ByOne(p)
     \/ /\ Is("LookAgain") /\ By(p)
-       /\ process[p].look /\ process[p].at # "idle"
+       /\ process[p].up /\ (process[p].look => process[p].at # "idle")
        /\ process' = [process EXCEPT ![p].look = FALSE]
        /\ Unchanged
 

@@ -73,7 +73,7 @@ class Told:
             late = {"late": True} if is_late else {}
             token = verdict.claim.token
             self._tell(thread_id, "Claim", session=self._trace.name(session), token=token, **late)
-            if not is_late:
+            if not is_late and not self._line.is_losing:
                 at.token = token
 
     def released(self, thread_id: str, claim: Claim) -> None:
@@ -120,7 +120,8 @@ class Told:
         elif isinstance(verdict, Started):
             if act.name == "take":
                 self._tell_claim(thread_id, after)
-            opened = kept.runs[before.run.run_id].started_seq if before.run is not None else 0
+            parked = self._tell_park(thread_id, after, written)
+            opened = kept.runs[before.run.run_id].started_seq if before.run is not None and not parked else 0
             uncharged = self._trace.parts[thread_id].interrupted.get(verdict.turn.turn_id, 0)
             self._tell(
                 thread_id,
@@ -131,6 +132,12 @@ class Told:
                 taken=after.taken,
                 abandoned=opened,
             )
+        elif isinstance(verdict, NothingOwed) and written:
+            if act.name == "take":
+                self._tell_claim(thread_id, after)
+            self._tell_park(thread_id, after, written)
+            if fused:
+                self._give_back(thread_id, after)
         elif written:
             self._trace.parts[thread_id].untold = f"{type(verdict).__name__}: time between attempts is left out"
         elif isinstance(verdict, Busy):
@@ -141,6 +148,13 @@ class Told:
             self._tell(thread_id, "NothingOwed")
         elif isinstance(verdict, NothingOwed) and act.name == "take_again" and fused:
             self._give_back(thread_id, after)
+
+    def _tell_park(self, thread_id: str, row: Thread, written: list[Entry]) -> bool:
+        """Tell of a turn that was set aside in the same transaction, if one was."""
+        parked = [entry.seq for entry in written if entry.kind is Kind.TURN_PARKED]
+        for seq in parked:
+            self._tell(thread_id, "Park", token=row.token, seq=seq)
+        return bool(parked)
 
     def _tell_claim(self, thread_id: str, row: Thread) -> None:
         """Tell of a claim that was made in one transaction with a start: if the answer is lost, it is the start's."""

@@ -96,7 +96,7 @@ class Trace:
         at = self.at(thread_id, process)
         if at.opened:
             self._lose(self.parts[thread_id], process, at.opened)
-        at.is_driving, at.has_released, at.opened = False, False, ""
+        at.is_driving, at.has_released, at.token, at.opened = False, False, 0, ""
 
     def _lose(self, part: Part, process: str, session: str) -> None:
         part.events.append({"action": "SessionLost", "process": process, "session": self.name(session)})
