@@ -59,7 +59,7 @@ async def sweep(calls: RunnerCalls, pods: Sequence[PodSeen], token: str) -> Swep
     stats = await _stats(calls, ready, token)
     told = tuple(text for text in unready if text)
     return Swept(
-        runners=len(ready),
+        runners=len(answers),
         report=_together(reports),
         failures=failures,
         unready=told,

@@ -88,10 +88,9 @@ class Controller:
         followers = [Follower(self._api, followed) for followed in self._followed()]
         try:
             async with asyncio.TaskGroup() as tasks:
-                for follower in followers:
-                    tasks.create_task(follower.run())
                 await self._list_first()
-                for follower in followers:
+                for follower in followers:  # one after the other: thousands of objects at once would cost their memory
+                    tasks.create_task(follower.run())
                     await follower.listed.wait()
                 for loop in self._loops():
                     tasks.create_task(loop)
