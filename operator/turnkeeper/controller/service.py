@@ -153,7 +153,7 @@ class Controller:
     async def _list_workspaces(self) -> None:
         for namespace in self._namespaces():
             try:
-                found = await self._api.list(WORKSPACES, namespace)
+                found = await self._api.list(WORKSPACES, namespace, is_lean=True)
             except TurnkeeperError as error:
                 self._failure = f"the Workspaces can't be listed: {error}"
                 raise

@@ -66,7 +66,7 @@ class Follower:
 
     async def _follow(self) -> None:
         followed = self._followed
-        found = await self._api.list(followed.resource, followed.namespace, followed.selector)
+        found = await self._api.list(followed.resource, followed.namespace, followed.selector, is_lean=True)
         self._take_all(found.items)
         self.listed.set()
         self.failure = ""

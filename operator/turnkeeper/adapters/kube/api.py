@@ -21,6 +21,9 @@ from turnkeeper.errors import KubeGoneError, UnavailableError
 PAGE_OBJECTS = 500
 """Objects of one page of a list: the size that kubectl asks for."""
 
+LEAN_PAGE_OBJECTS = 50
+"""Objects of one page where memory counts. Arbitrary: a Deployment takes some 60 KiB while it is read."""
+
 RELISTS_MAX = 3
 """How often a list is begun again whose next page was too old. The server keeps pages for minutes, so once is rare."""
 
@@ -57,22 +60,31 @@ class KubeApi:
             Call(verb="get", method="GET", resource=resource, namespace=namespace, name=name)
         )
 
-    async def list(self, resource: Resource, namespace: str | None, label_selector: str = "") -> KubeList:
-        """Return all objects, by a fresh read, of every namespace where it is None. Each page has its own deadline."""
+    async def list(
+        self, resource: Resource, namespace: str | None, label_selector: str = "", *, is_lean: bool = False
+    ) -> KubeList:
+        """Return all objects, by a fresh read, of every namespace where it is None. Each page has its own deadline.
+
+        is_lean: leave out `managedFields`, page by small page: for thousands of objects in little memory.
+        """
         for _ in range(RELISTS_MAX):
             with suppress(KubeGoneError):
-                return await self._list(resource, namespace, label_selector)
+                return await self._list(resource, namespace, label_selector, is_lean=is_lean)
         raise UnavailableError(f"list {resource}: its pages were too old {RELISTS_MAX} times in a row")
 
-    async def _list(self, resource: Resource, namespace: str | None, label_selector: str) -> KubeList:
+    async def _list(self, resource: Resource, namespace: str | None, label_selector: str, *, is_lean: bool) -> KubeList:
         first = Call(verb="list", method="GET", resource=resource, namespace=namespace)
-        query = {"limit": str(PAGE_OBJECTS)} | ({"labelSelector": label_selector} if label_selector else {})
+        limit = LEAN_PAGE_OBJECTS if is_lean else PAGE_OBJECTS
+        query = {"limit": str(limit)} | ({"labelSelector": label_selector} if label_selector else {})
         items: list[Object] = []
         version = following = ""
         while True:
             page = await self._caller.call(replace(first, query=query | ({"continue": following} if following else {})))
             meta = page.get("metadata") or {}
-            items.extend(page.get("items") or ())
+            for item in page.get("items") or ():
+                if is_lean:
+                    item["metadata"].pop("managedFields", None)
+                items.append(item)
             version = version or str(meta.get("resourceVersion", ""))
             following = str(meta.get("continue") or "")
             if not following:
