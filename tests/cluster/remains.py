@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -18,6 +19,15 @@ RULES = re.compile(r"KUBE-|CNI-")
 LINKS = Path("/var/log/containers")
 """Where the kubelet links the logs of containers; the place can't be chosen."""
 
+EMPTY_FOLDERS = (
+    LINKS,
+    Path("/var/lib/cni/results"),
+    Path("/var/lib/cni"),
+    Path("/var/lib/kubelet/device-plugins"),
+    Path("/var/lib/kubelet"),
+)
+"""Folders that these programs make at places which can't be chosen: removed where nobody else has anything in them."""
+
 GONE_SECONDS = 10
 """How long killed processes may take to be gone. Arbitrary: it was seen within 0.1 s."""
 
@@ -33,6 +43,11 @@ def remove_remains(folder: Path) -> None:
     for link in LINKS.glob("*.log") if LINKS.is_dir() else ():
         if link.is_symlink() and str(folder) in str(link.readlink()):
             link.unlink()
+    for result in Path("/var/lib/cni/results").glob("turnkeeper-*"):
+        result.unlink()
+    for empty in EMPTY_FOLDERS:
+        with contextlib.suppress(OSError):
+            empty.rmdir()
     shutil.rmtree(folder, ignore_errors=True)
     if left := left_behind(folder):
         raise RuntimeError(f"the test cluster left behind, and could not remove: {'; '.join(left)}")
