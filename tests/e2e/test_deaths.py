@@ -28,6 +28,14 @@ def assert_taken_over(workspace: Workspace, thread: str, waiting: str, *, outcom
     workspace.verify()
 
 
+def waited_seconds(workspace: Workspace, thread: str, outcome: str) -> float:
+    """From the end of the run that ended so to the start of the next, by the journal's times of one machine."""
+    log = workspace.log(thread)
+    ended = next(place for place, entry in enumerate(log) if entry["body"].get("outcome") == outcome)
+    following = next(entry for entry in log[ended:] if entry["kind"] == "run_started")
+    return float(following["created_ms"] - log[ended]["created_ms"]) / 1000
+
+
 def test_a_workspace_is_installed_ready_and_answers(place: Place) -> None:
     """From `kubectl apply` to a message answered, and kubectl shows the Workspace, its runners and its session."""
     workspace = place.apply("orders", spec(handler={"echo": {}})).wait_ready()
@@ -59,6 +67,9 @@ def test_a_deleted_pod_gives_its_turns_away_before_it_ends(place: Place) -> None
     waiting = workspace.send("alice", "and this", mode="queue")
     place.kubectl("delete", "pod", str(victim["metadata"]["name"]), "--wait=false")
     assert_taken_over(workspace, "alice", waiting, outcome="interrupted")
+    assert (
+        waited_seconds(workspace, "alice", "interrupted") < TTL_SECONDS / 2
+    )  # nobody has waited for a session to expire
 
 
 def test_a_frozen_runner_wakes_to_find_its_writes_refused(place: Place) -> None:
