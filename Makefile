@@ -54,10 +54,11 @@ types: .venv/.installed-dev ## mypy, strict, tests too
 arrows: .venv/.installed-dev ## imports point one way; each library stays in its rooms
 	$(BIN)/lint-imports --no-logo
 
-crd: .venv/.installed ## remake the Workspace's definition from its model, in crds/ and in the chart
+crd: .venv/.installed ## remake the Workspace's definition from its model, in crds/, in the chart and in docs/
 	@mkdir -p crds charts/turnkeeper/templates
 	$(BIN)/turnkeeper crd >crds/turnkeeper.dev_workspaces.yaml
 	$(BIN)/turnkeeper crd --chart >charts/turnkeeper/templates/workspace-crd.yaml
+	$(BIN)/turnkeeper crd --reference >docs/workspace.md
 
 tidy: .venv/.installed-dev ## the rules of style that no linter knows
 	$(BIN)/pytest -q tests/tidy

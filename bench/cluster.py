@@ -62,12 +62,11 @@ def by_freeze(where: Site, _workspace: Workspace, pod: Json) -> float:
 
 def spec_of(*, peers: bool) -> Json:
     """Return a Workspace's spec; without peers its runners hold no connections to one another."""
-    env = [] if peers else [{"name": "TURNKEEPER_RUNNER__PEERS", "value": "false"}]
     return {
         "claimTTLSeconds": TTL_SECONDS,
         "journal": POSTGRES,
         "handler": {"echo": {"delaySeconds": NEVER_SECONDS}},
-        "runner": {"replicas": RUNNERS, "drainSeconds": 0, "env": env, "resources": {"requests": {"cpu": "10m"}}},
+        "runner": {"replicas": RUNNERS, "drainSeconds": 0, "peers": peers, "resources": {"requests": {"cpu": "10m"}}},
     }
 
 

@@ -20,6 +20,7 @@ from turnkeeper.settings.workspace_handlers import (
     HttpHandler,
     PythonHandler,
 )
+from turnkeeper.settings.workspace_reference import reference_text
 
 ROOT = Path(__file__).parents[2]
 FORBIDDEN = {"$ref", "$defs", "title", "const", "exclusiveMinimum:number", "oneOf", "allOf"}
@@ -46,6 +47,7 @@ def test_the_copies_are_the_model() -> None:
     """`make crd` was run after the last change: what a user applies is what the controller reads."""
     assert (ROOT / "crds/turnkeeper.dev_workspaces.yaml").read_text("utf-8") == crd_text()
     assert (ROOT / "charts/turnkeeper/templates/workspace-crd.yaml").read_text("utf-8") == chart_text()
+    assert (ROOT / "docs/workspace.md").read_text("utf-8") == reference_text()
 
 
 def test_the_chart_keeps_the_definition() -> None:

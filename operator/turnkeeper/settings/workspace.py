@@ -142,7 +142,11 @@ class WorkspaceSpec(Part):
             "claim_ttl_seconds": self.claim_ttl_seconds,
             "recover": {"interval_seconds": own_sweep},
             "turn": self.turn.model_dump(mode="json", exclude_none=True),
-            "runner": {"max_turns": self.runner.max_turns, "drain_seconds": self.runner.drain_seconds},
+            "runner": {
+                "max_turns": self.runner.max_turns,
+                "drain_seconds": self.runner.drain_seconds,
+                "peers": self.runner.peers,
+            },
         }
 
 

@@ -200,6 +200,9 @@ class RunnerSpec(Part):
         None, description="When the image is pulled. As Kubernetes has it if not set."
     )
     max_turns: int = Field(32, ge=1, le=10_000, description="Turns that one runner takes at once.")
+    peers: bool = Field(
+        default=True, description="Whether each holds a connection to the others, to notice a death at once."
+    )
     drain_seconds: int = Field(
         20, ge=0, le=3600, description="How long turns may go on as a runner stops, before they are interrupted."
     )
