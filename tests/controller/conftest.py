@@ -5,7 +5,8 @@ Left out where no cluster is given: what is made of a Workspace, and what it say
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.conftest import GIVEN_CLUSTER
 from tests.controller.cluster import Cluster, install_definition
 from turnkeeper.adapters.kube.api import KubeApi, open_kube_api
+from turnkeeper.controller.kopf_events import THREAD
 
 collect_ignore = (
     []
@@ -26,6 +28,15 @@ collect_ignore = (
         "test_sweeps.py",
     ]
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kopf_ends() -> Iterator[None]:
+    """Let kopf's threads end before the tests do: they take some seconds, and close their connections in them."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join(30)
 
 
 @pytest.fixture

@@ -19,11 +19,19 @@ from turnkeeper.errors import TurnkeeperError
 from turnkeeper.settings.workspace import GROUP, VERSION
 from turnkeeper.settings.workspace_crd import PLURAL
 
+THREAD: Final = "turnkeeper-kopf"
+
 WATCH_SECONDS: Final = 50
 """How long the server keeps a watch, so that one that has gone silent is known to be dead soon after."""
 
 SILENCE_SECONDS: Final = 70
 """When a watch that says nothing is dropped and begun anew."""
+
+IDLE_SECONDS: Final = 0.5
+"""How long kopf keeps a task for an object about which nothing comes. There is nothing in it worth keeping."""
+
+CLOSE_SECONDS: Final = 0.25
+"""What kopf's last connections take to close once it has ended: it closes them and waits for none."""
 
 OnEvent = Callable[[str | None, dict[str, Any]], None]
 
@@ -54,7 +62,7 @@ async def follow_workspaces(namespaces: Sequence[str], on_event: OnEvent) -> Non
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(end, why)
 
-    threading.Thread(target=follow, name="turnkeeper-kopf", daemon=True).start()
+    threading.Thread(target=follow, name=THREAD, daemon=True).start()
     try:
         await ended
     finally:
@@ -79,6 +87,7 @@ async def _operate(namespaces: Sequence[str], on_event: OnEvent, stop: threading
         namespaces=list(namespaces),
         stop_flag=stop,
     )
+    await asyncio.sleep(CLOSE_SECONDS)
 
 
 def _login(**kwargs: Any) -> kopf.ConnectionInfo | None:  # noqa: ANN401 - kopf's own arguments, handed on
@@ -93,5 +102,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = SILENCE_SECONDS
     settings.watching.connect_timeout = 10
     settings.networking.request_timeout = 30
+    settings.queueing.idle_timeout = IDLE_SECONDS
+    settings.queueing.exit_timeout = IDLE_SECONDS
     settings.process.ultimate_exiting_timeout = None
     return settings
