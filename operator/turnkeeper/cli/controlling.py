@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from turnkeeper.cli.exits import CommandError, ExitCode
-from turnkeeper.errors import SettingsError, TurnkeeperError, UnavailableError
+from turnkeeper.cli.exits import CommandError, ExitCode, errors_told, extra_needed
 
 LogLevel = Annotated[
     str, typer.Option(envvar="TURNKEEPER_LOG_LEVEL", help="One of debug, info, warning, error.", show_default=False)
@@ -24,17 +23,8 @@ def controller(*, log_level: LogLevel = "info") -> None:
     """
     if log_level not in LEVELS:
         raise CommandError(f"--log-level {log_level!a}: it must be one of {', '.join(LEVELS)}", ExitCode.USAGE)
-    try:
+    with errors_told(), extra_needed():
         from turnkeeper.wiring import control  # noqa: PLC0415 - it loads every part, and the kubernetes extra
 
         code = control.control(control.Surroundings.read(os.environ), log_level)
-    except ModuleNotFoundError as error:
-        msg = f"{error.name} is not installed: pip install 'turnkeeper[kubernetes]'"
-        raise CommandError(msg, ExitCode.USAGE) from None
-    except SettingsError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
-    except UnavailableError as error:
-        raise CommandError(str(error), ExitCode.UNREACHABLE) from None
-    except TurnkeeperError as error:
-        raise CommandError(str(error)) from None
     raise typer.Exit(code)

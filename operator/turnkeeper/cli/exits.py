@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
+
+from turnkeeper.errors import SettingsError, TurnkeeperError, UnavailableError
 
 
 class ExitCode(IntEnum):
@@ -24,3 +28,26 @@ class CommandError(Exception):
     def __init__(self, sentence: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(sentence)
         self.code = code
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """Tell what turnkeeper raises on purpose as a sentence, with the exit code of its kind. Raises CommandError."""
+    try:
+        yield
+    except SettingsError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    except UnavailableError as error:
+        raise CommandError(str(error), ExitCode.UNREACHABLE) from None
+    except TurnkeeperError as error:
+        raise CommandError(str(error)) from None
+
+
+@contextmanager
+def extra_needed() -> Iterator[None]:
+    """Say how to install what only a cluster needs. Raises CommandError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        msg = f"{error.name} is not installed: pip install 'turnkeeper[kubernetes]'"
+        raise CommandError(msg, ExitCode.USAGE) from None

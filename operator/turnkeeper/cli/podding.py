@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from turnkeeper.cli.exits import CommandError, ExitCode
-from turnkeeper.errors import SettingsError, TurnkeeperError, UnavailableError
+from turnkeeper.cli.exits import errors_told, extra_needed
 from turnkeeper.settings import load_settings
 from turnkeeper.settings.pod_variables import API_PORT
 
@@ -14,18 +13,9 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - other pods must reach it; `load_settings`
 
 def runner() -> None:
     """Run a Workspace's runner, in its pod. Elsewhere, use `run`."""
-    try:
+    with errors_told(), extra_needed():
         settings = load_settings(None, {"listen": {"host": EVERYWHERE, "port": API_PORT}})
         from turnkeeper.wiring import pod  # noqa: PLC0415 - it loads every part, and the kubernetes extra
 
         code = pod.serve_pod(settings)
-    except ModuleNotFoundError as error:
-        msg = f"{error.name} is not installed: pip install 'turnkeeper[kubernetes]'"
-        raise CommandError(msg, ExitCode.USAGE) from None
-    except SettingsError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
-    except UnavailableError as error:
-        raise CommandError(str(error), ExitCode.UNREACHABLE) from None
-    except TurnkeeperError as error:
-        raise CommandError(str(error)) from None
     raise typer.Exit(code)

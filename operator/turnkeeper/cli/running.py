@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from turnkeeper.cli.exits import CommandError, ExitCode
+from turnkeeper.cli.exits import CommandError, ExitCode, errors_told
 from turnkeeper.cli.output import tell
-from turnkeeper.errors import SettingsError, TurnkeeperError, UnavailableError
 from turnkeeper.settings import CONFIG_VARIABLE, load_settings
 
 _WHAT: Final = "What a turn does"
@@ -104,23 +103,14 @@ def run(  # noqa: PLR0913 - Typer makes one option of each parameter
         turn=_given(timeout_seconds=turn_timeout, max_attempts=max_attempts),
         runner=_given(max_turns=max_turns, drain_seconds=drain),
     )
-    try:
+    with errors_told():
         settings = load_settings(config, {name: value for name, value in flags.items() if value != {}})
-    except SettingsError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
     if not settings.auth.tokens:
         tell("no auth.tokens are set: the API listens on this machine's loopback only")
     from turnkeeper import wiring  # noqa: PLC0415 - it loads every part; the other commands start without
 
-    try:
-        with _written(pid_file):
-            code = wiring.serve(settings)
-    except SettingsError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
-    except UnavailableError as error:
-        raise CommandError(str(error), ExitCode.UNREACHABLE) from None
-    except TurnkeeperError as error:
-        raise CommandError(str(error)) from None
+    with errors_told(), _written(pid_file):
+        code = wiring.serve(settings)
     raise typer.Exit(code)
 
 

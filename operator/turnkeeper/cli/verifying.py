@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from turnkeeper.cli.exits import CommandError, ExitCode
+from turnkeeper.cli.exits import ExitCode, errors_told
 from turnkeeper.cli.options import AsJson
 from turnkeeper.cli.output import say, say_json, visible, wants_json
 from turnkeeper.cli.running import Config, Journal, journal_flag
 from turnkeeper.core.invariants import Breach, Findings
-from turnkeeper.errors import SettingsError, TurnkeeperError, UnavailableError
 from turnkeeper.settings import load_settings
 
 
@@ -35,17 +34,11 @@ def verify(
     Ends with 1 if anything is breached.
     """
     began = time.monotonic()
-    try:
+    with errors_told():
         settings = load_settings(config, {"journal": journal_flag(journal)} if journal is not None else {})
         from turnkeeper import wiring  # noqa: PLC0415 - it loads every part; the other commands start without
 
         findings = wiring.verify(settings, workspace, at_rest=at_rest)
-    except SettingsError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
-    except UnavailableError as error:
-        raise CommandError(str(error), ExitCode.UNREACHABLE) from None
-    except TurnkeeperError as error:
-        raise CommandError(str(error)) from None
     _tell(findings, time.monotonic() - began, at_rest=at_rest, is_json=wants_json(as_json))
     if findings.counted:
         raise typer.Exit(ExitCode.FAILED)
