@@ -10,11 +10,11 @@ of each is written for the person who reads it: what happened, to which thread, 
     │   ├── InvalidContentError
     │   └── TooLargeError
     ├── NotFoundError            what was named does not exist
-    │   └── KubeNotFoundError
     ├── StandsOtherwiseError     what was asked can't be any more: something else stands, and is named
     │   └── KubeConflictError
     ├── UnavailableError         a part can't be reached now; nothing is known to have been recorded
     │   ├── UnknownOutcomeError  it may or may not have been recorded: ask again under the same id
+    │   ├── KubeNotFoundError    the API server knows no such object
     │   ├── KubeRefusedError     the API server does not allow it, or not like this, until somebody changes something
     │   └── KubeGoneError        what a list or watch would go on from is too old: list afresh
     ├── ClosedError              this runner takes nothing any more
@@ -76,8 +76,12 @@ class UnknownOutcomeError(UnavailableError):
     """The answer to a write was lost: it may or may not have been recorded. Ask again under the same id."""
 
 
-class KubeNotFoundError(NotFoundError):
-    """The Kubernetes object, or the namespace that it would be in, does not exist; the API server itself says so."""
+class KubeNotFoundError(UnavailableError):
+    """The Kubernetes object, or the namespace that it would be in, does not exist; the API server itself says so.
+
+    Whoever asks for what may be absent expects it. Where nobody did, a part that is needed is missing; to a caller of
+    the HTTP API that is no "not found", which would tell that his thread or run does not exist.
+    """
 
 
 class KubeConflictError(StandsOtherwiseError):

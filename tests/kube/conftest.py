@@ -22,6 +22,7 @@ collect_ignore = (
         "test_api.py",
         "test_hands.py",
         "test_lost_answers.py",
+        "test_owners.py",
         "test_refusals.py",
         "test_renewals.py",
     ]
