@@ -48,7 +48,8 @@ def children() -> set[int]:
     """The processes that this one has started and not reaped, threads' ones too."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
-        found |= {int(pid) for pid in (task / "children").read_text().split()}
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
     return found
 
 
