@@ -1,5 +1,6 @@
 """Commands to run as handlers, and the watch that none of them is left behind."""
 
+import contextlib
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
