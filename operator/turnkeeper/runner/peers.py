@@ -47,10 +47,14 @@ class PeerWatch:
         self._observer = observer
         self._on_gone = on_gone
         self._links: dict[str, asyncio.Task[None]] = {}
+        self._seen: tuple[str, frozenset[str]] = ("", frozenset())
 
     def seen(self, own: str, records: Sequence[SessionRecord]) -> None:
         """Watch what is to be watched among the sessions that exist, and nothing else."""
-        sessions = [record.session for record in records]
+        sessions = frozenset(record.session for record in records)
+        if (own, sessions) == self._seen:
+            return  # who watches whom costs a hash for each pair, and this is called at each poll
+        self._seen = (own, sessions)
         wanted = {}
         for record in records:
             line = watchers(record.session, sessions)
