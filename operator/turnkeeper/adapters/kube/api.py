@@ -113,36 +113,16 @@ class KubeApi:
         subresource: str = "",
     ) -> Object:
         """Make what `body` says true, taking over its fields from others (server-side apply)."""
-        return await self._caller.call(
-            Call(
-                verb="patch",
-                method="PATCH",
-                resource=resource,
-                namespace=namespace,
-                name=name,
-                subresource=subresource,
-                query={"fieldManager": field_manager, "force": "true"},
-                body=body,
-                content_type=APPLY_PATCH,
-            )
-        )
+        query = {"fieldManager": field_manager, "force": "true"}
+        call = Call(verb="patch", method="PATCH", resource=resource, namespace=namespace, name=name, body=body)
+        return await self._caller.call(replace(call, subresource=subresource, query=query, content_type=APPLY_PATCH))
 
     async def patch(
         self, resource: Resource, namespace: str | None, name: str, body: Object, *, subresource: str = ""
     ) -> Object:
         """Merge `body` into an object that exists (RFC 7386). Raises KubeNotFoundError; makes nothing."""
-        return await self._caller.call(
-            Call(
-                verb="patch",
-                method="PATCH",
-                resource=resource,
-                namespace=namespace,
-                name=name,
-                subresource=subresource,
-                body=body,
-                content_type=MERGE_PATCH,
-            )
-        )
+        call = Call(verb="patch", method="PATCH", resource=resource, namespace=namespace, name=name, body=body)
+        return await self._caller.call(replace(call, subresource=subresource, content_type=MERGE_PATCH))
 
     async def delete(
         self,
