@@ -15,13 +15,16 @@ from pathlib import Path
 
 import yaml
 
-from tests.cluster.control_plane import ControlPlane, answers
+from tests.cluster.control_plane import SERVICE_RANGE, ControlPlane, answers
 from tests.cluster.processes import Program
 from tests.cluster.programs import programs
 
 NODE = "turnkeeper-test"
 BRIDGE = "turnkeeper0"
 """The pods' bridge; its address is the node's, so that nothing depends on the machine's own networks."""
+
+CLOSED = "KUBE-TURNKEEPER-CLOSED"
+"""The chain that refuses what kube-proxy did not lead on; `remains` removes it, as its name is like kube-proxy's."""
 
 NODE_ADDRESS = "10.244.0.1"
 POD_RANGE = "10.244.0.0/24"
@@ -65,6 +68,7 @@ class Node:
             f"ip link add {BRIDGE} type bridge",
             f"ip address add {NODE_ADDRESS}/24 dev {BRIDGE}",
             f"ip link set {BRIDGE} up",
+            *_closed_range(),
         ):
             subprocess.run(command.split(), check=True, capture_output=True, text=True)
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1\n")
@@ -210,6 +214,15 @@ def _cni(folder: Path) -> Settings:
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
     return {"cniVersion": "0.4.0", "name": "turnkeeper", "plugins": [bridge, ports]}
+
+
+def _closed_range() -> list[str]:
+    """Commands that refuse a service address which kube-proxy does not know yet, or no more.
+
+    Without them such a request would leave the machine, and whoever serves that address there would answer it.
+    """
+    chains = [f"iptables -A {chain} --destination {SERVICE_RANGE} -j {CLOSED}" for chain in ("OUTPUT", "FORWARD")]
+    return [f"iptables -N {CLOSED}", f"iptables -A {CLOSED} -j REJECT", *chains]
 
 
 def _component(version: str, kind: str, settings: Settings) -> str:

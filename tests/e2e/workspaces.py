@@ -198,12 +198,22 @@ class Workspace:
         )
 
     def verify(self) -> None:
-        """Run `turnkeeper verify --at-rest` in a runner, as an administrator would; it fails at the first breach."""
-        pod, uid = self.runners()[0]["metadata"]["name"], self.get()["metadata"]["uid"]
+        """Run `turnkeeper verify --at-rest` in a ready runner, as an administrator would; it fails at a breach."""
+        pod, uid = self._ready_runner()["metadata"]["name"], self.get()["metadata"]["uid"]
         command = ["turnkeeper", "verify", "--at-rest", "--json", f"--workspace={uid}"]
         told = json.loads(self.place.kubectl("exec", pod, "--", *command).splitlines()[-1])
         assert told["breaches"] == 0
         assert told["messages"] > 0
+
+    def _ready_runner(self) -> Json:
+        ready: list[Json] = []
+
+        def found() -> bool:
+            ready[:] = [pod for pod in self.runners() if is_ready(pod)]
+            return bool(ready)
+
+        wait_until(found, "a runner is ready", seconds=READY_SECONDS)
+        return ready[0]
 
 
 def spec(*, handler: Mapping[str, Any], journal: Mapping[str, Any] = POSTGRES, replicas: int = 2, **rest: Any) -> Json:  # noqa: ANN401 - the fields of a spec are of any shape
@@ -216,6 +226,12 @@ def spec(*, handler: Mapping[str, Any], journal: Mapping[str, Any] = POSTGRES, r
         "runner": {"replicas": replicas, "drainSeconds": 5, "resources": {"requests": {"cpu": "10m"}}},
         **rest,
     }
+
+
+def is_ready(pod: Json) -> bool:
+    """Whether a pod says that it is ready."""
+    conditions = pod["status"].get("conditions", [])
+    return any(told["type"] == "Ready" and told["status"] == "True" for told in conditions)
 
 
 def noted(lease: Json, name: str) -> str:
