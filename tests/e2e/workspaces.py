@@ -54,6 +54,8 @@ class Place:
 
     def start_database(self) -> None:
         """Start a PostgreSQL and return when it takes connections."""
+        # A new namespace's is made a moment later, or long after an API server that was away: no pod gets in before.
+        self.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         text = Template(DATABASE.read_text("utf-8")).substitute(image=self.site.postgres_image)
         self.kubectl("apply", "--filename=-", stdin=text)
         self.kubectl("wait", "--for=condition=Ready", "pod/database", "--timeout=120s")
