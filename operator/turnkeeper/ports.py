@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from turnkeeper.core.claim import Busy, Claimed, SessionGone, SessionRecord
 from turnkeeper.core.draft import Act
@@ -160,6 +160,10 @@ class Watch(Protocol):
 
     def close(self) -> None:
         """Stop listening."""
+
+
+OWED: Final[str] = ""
+"""The name under which hints tell that some thread is left to whoever has room; no thread has it."""
 
 
 class Hints(Protocol):

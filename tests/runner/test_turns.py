@@ -13,6 +13,7 @@ from turnkeeper.core.draft import Act
 from turnkeeper.core.words import Fate, Kind, Mode
 from turnkeeper.errors import ClosedError, StandsOtherwiseError, UnknownOutcomeError
 from turnkeeper.ports import Turn
+from turnkeeper.runner.taker import BACKLOG_SECONDS
 
 pytestmark = pytest.mark.looptime
 
@@ -159,6 +160,41 @@ async def test_a_closed_runner_accepts_and_arms_nothing(world: World) -> None:
     assert len(process.runner._timers) == 0
     assert world.store.sessions == {}
     assert "t" not in world.store.threads
+
+
+async def test_a_runner_that_leaves_accepts_for_others(world: World) -> None:
+    """Callers learn of its end a moment late: what they send is recorded, taken elsewhere, and refused after that."""
+    leaving, staying = await world.start(), await world.start()
+    draining = asyncio.create_task(leaving.runner.drain(5.0, leave_seconds=1.0))
+    await asyncio.sleep(0)
+    sent = await world.send(leaving, "t", "late")
+    assert (sent.outcome, sent.run_id) == ("queued", "")
+    await world.idle("t")
+    assert world.outcomes("t") == ["completed"]
+    assert len(staying.handler.turns) == 1
+    await draining
+    await asyncio.sleep(1.0)
+    with pytest.raises(ClosedError):
+        await world.send(leaving, "t", "too late")
+
+
+async def test_what_finds_no_room_is_told_to_who_has_some(world: World) -> None:
+    """Long before the poll of what is owed."""
+    gate = asyncio.Event()
+
+    async def script(_: Turn) -> None:
+        await gate.wait()
+
+    busy = await world.start(script, max_turns=1)
+    idle = await world.start(max_turns=1, hints=busy.tools.hints)
+    await asyncio.sleep(BACKLOG_SECONDS / 10)  # a poll is over, and the next is not due
+    await world.send(busy, "first", "keeps the slot")
+    await world.send(busy, "second", "finds no room")
+    await asyncio.sleep(BACKLOG_SECONDS / 10)
+    assert (world.outcomes("first"), world.outcomes("second")) == ([], ["completed"])
+    assert len(idle.handler.turns) == 1
+    gate.set()
+    await world.idle("first")
 
 
 async def test_an_event_that_cannot_be_kept_is_refused_to_its_handler_and_fails_its_run(world: World) -> None:

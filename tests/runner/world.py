@@ -15,7 +15,7 @@ from turnkeeper.adapters.two_step import TwoStepTaking
 from turnkeeper.core.cursor import NewMessage
 from turnkeeper.core.values import Entry, Json
 from turnkeeper.core.words import Kind, Mode
-from turnkeeper.ports import Peers, Turn
+from turnkeeper.ports import Hints, Peers, Turn
 from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.options import RunnerOptions
 from turnkeeper.runner.requests import Sent
@@ -66,7 +66,14 @@ class Dying(MemoryClaims):
 class Process:
     """One runner and its own adapters on the shared store."""
 
-    def __init__(self, store: MemoryStore, script: Script, options: RunnerOptions, peers: Peers | None) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        script: Script,
+        options: RunnerOptions,
+        peers: Peers | None = None,
+        hints: Hints | None = None,
+    ) -> None:
         self.observer = Counting()
         self.clock = LoopClock()
         self.journal = MemoryJournal(WORKSPACE, store, self.observer)
@@ -77,7 +84,7 @@ class Process:
             workspace=WORKSPACE,
             journal=self.journal,
             taking=self.taking,
-            hints=PollingHints(self.journal, self.clock),
+            hints=hints or PollingHints(self.journal, self.clock),
             clock=self.clock,
             handler=self.handler,
             observer=self.observer,
@@ -109,11 +116,16 @@ class World:
     processes: list[Process] = field(default_factory=list)
 
     async def start(
-        self, script: Script = echo, name: str = "", peers: Peers | None = None, **options: object
+        self,
+        script: Script = echo,
+        name: str = "",
+        peers: Peers | None = None,
+        hints: Hints | None = None,
+        **options: object,
     ) -> Process:
-        """Start a process; options of the runner may be given by name."""
+        """Start a process; options of the runner are given by name. hints: another process's, to hear of its news."""
         name = name or f"runner-{len(self.processes)}"
-        process = Process(self.store, script, RunnerOptions(runner=name, **options), peers)  # type: ignore[arg-type] # options are given by their names
+        process = Process(self.store, script, RunnerOptions(runner=name, **options), peers, hints)  # type: ignore[arg-type] # options are given by their names
         self.processes.append(process)
         await process.runner.start()
         return process

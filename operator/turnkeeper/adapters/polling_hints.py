@@ -1,6 +1,7 @@
 """Hints within a process at once, and between processes by a short poll of the watched threads' heads.
 
-Costs no I/O while nothing is watched, and one statement a poll however many threads are.
+Costs no I/O while no thread is watched, and one statement a poll however many are. What is owed has no head to poll:
+who waits for news of it has a poll of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 from collections import defaultdict
 
 from turnkeeper.errors import TurnkeeperError
-from turnkeeper.ports import Clock, Journal
+from turnkeeper.ports import OWED, Clock, Journal
 
 POLL_SECONDS = 0.1
 """Between two polls. Arbitrary: below what a person feels, and ten small statements a second at most."""
@@ -60,7 +61,8 @@ class PollingHints:
         """See `ports.Hints`."""
         watch = PollingWatch(self, thread_id)
         self._watches[thread_id].add(watch)
-        self._has_watches.set()
+        if thread_id != OWED:
+            self._has_watches.set()
         return watch
 
     def forget(self, thread_id: str, watch: PollingWatch) -> None:
@@ -69,7 +71,7 @@ class PollingHints:
         if not self._watches[thread_id]:
             del self._watches[thread_id]
             self._heads.pop(thread_id, None)
-        if not self._watches:
+        if not self._watches.keys() - {OWED}:
             self._has_watches.clear()
 
     def tell(self, thread_id: str) -> None:
@@ -83,7 +85,7 @@ class PollingHints:
             await self._has_watches.wait()
             await self._clock.sleep(self.poll_seconds)
             try:
-                heads = await self._journal.heads(list(self._watches))
+                heads = await self._journal.heads(list(self._watches.keys() - {OWED}))
             except TurnkeeperError as error:
                 _log.warning("news of other processes is late: %s", error)
                 continue

@@ -61,6 +61,7 @@ class Requests:
         self._presence = presence
         self._looks = looks
         self._taker = taker
+        self._accepts_until = 0.0  # on the monotonic clock, once this runner takes nothing more
 
     async def send(self, thread_id: str, new: NewMessage) -> Sent:
         """Record a message and set off what it asks for.
@@ -174,7 +175,7 @@ class Requests:
         return verdict.thread
 
     def _check_open(self) -> None:
-        if not self._taker.is_taking:
+        if not self._taker.is_taking and self._tools.clock.monotonic() >= self._accepts_until:
             raise ClosedError(
                 "this runner is stopping and accepts nothing more: send it to another, or again in a moment"
             )

@@ -125,8 +125,13 @@ class Runner(Requests):
         ended = () if self._is_closed else tuple(repr(task.exception()) for task in self._tasks if task.done())
         return Readiness(not ended, ended)
 
-    async def drain(self, timeout_seconds: float) -> None:
-        """Take nothing more, let turns end within the time, interrupt the rest, and record that."""
+    async def drain(self, timeout_seconds: float, *, leave_seconds: float = 0.0) -> None:
+        """Take nothing more, let turns end within the time, interrupt the rest, and record that.
+
+        leave_seconds: how long from the first call on messages are still accepted, for others to take.
+        """
+        if self._taker.is_taking:
+            self._accepts_until = self._tools.clock.monotonic() + leave_seconds
         self._taker.is_taking = False
         if await self._taker.settled(timeout_seconds):
             return

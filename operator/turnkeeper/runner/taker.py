@@ -19,6 +19,7 @@ from turnkeeper.core.trace import Decision
 from turnkeeper.core.turn import Later, NeedsApart, Superseded
 from turnkeeper.core.words import ThreadState
 from turnkeeper.errors import TurnkeeperError
+from turnkeeper.ports import OWED, Watch
 from turnkeeper.runner.drive import Drive, DriveVerdict, Failed, Tools
 from turnkeeper.runner.execution import Cause
 from turnkeeper.runner.looks import Looks
@@ -26,7 +27,7 @@ from turnkeeper.runner.slots import Slots
 from turnkeeper.runner.waiting import first_of
 
 BACKLOG_SECONDS = 1.0
-"""How often a runner with room looks for owed threads that nobody offered it. Arbitrary: one small read a second."""
+"""How often a runner with room looks for owed threads of which it was not told. Arbitrary: one small read a second."""
 
 SOON_SECONDS = 1.0
 """When to look again at what should pass by itself: a claim of this process whose release is being tried, a journal
@@ -61,7 +62,8 @@ class Taker:
     def take(self, thread_id: str, *, ripe: bool = False, apart: bool = False, keep: bool = False) -> Drive | None:
         """Begin to drive a thread, or nudge the drive that there is; None where there is no room, session or leave.
 
-        What is left undone is not forgotten: the thread is owed by its row, and found by the backlog or the sweep.
+        What is left undone is not forgotten: the thread is owed by its row, and found by the backlog or the sweep;
+        other runners are told that they may have room for it.
         keep: remember it here for when there is room, since a dead holder's open run hides it from the backlog.
         """
         if known := self.drives.get(thread_id):
@@ -69,6 +71,7 @@ class Taker:
             return known
         session = self._session()
         if not self.is_taking:
+            self._tools.hints.tell(OWED)
             return None
         if not session:
             self._orphans.add(thread_id)
@@ -78,6 +81,7 @@ class Taker:
                 self._wait_apart(thread_id)
             elif keep and len(self._behind) < BEHIND_MAX:
                 self._behind[thread_id] = None
+            self._tools.hints.tell(OWED)
             return None
         if apart:
             self._slots.clear(thread_id)
@@ -149,7 +153,9 @@ class Taker:
 
     def _hand_over(self, thread_id: str) -> None:
         """Take the thread again, behind those that have waited longer (spec action HandOver)."""
-        if not self._slots.left_behind:
+        if self._slots.left_behind:
+            self._tools.hints.tell(OWED)
+        else:
             self.take(thread_id)
 
     def lost(self, session: str) -> None:
@@ -182,8 +188,9 @@ class Taker:
 
     async def run_backlog(self) -> None:
         """Take what is owed and nobody drives, oldest first, whenever there is room; the owner's task."""
+        news = self._tools.hints.watch(OWED)
         while True:
-            await self._until_room(BACKLOG_SECONDS)
+            await self._until_room(news)
             while self._behind and self.room:
                 self.take(self._oldest_behind(), keep=True)
             room = self.room
@@ -205,20 +212,22 @@ class Taker:
         del self._behind[thread_id]
         return thread_id
 
-    async def _until_room(self, seconds: float) -> None:
-        """Wait for a slot to come free while somebody was left behind, else for the time."""
+    async def _until_room(self, news: Watch) -> None:
+        """Wait for a slot to come free while somebody was left behind, for news of what is owed, else for the time."""
         self._has_room.clear()
-        sleeping = asyncio.ensure_future(self._tools.clock.sleep(seconds))
+        due = asyncio.ensure_future(self._tools.clock.sleep(BACKLOG_SECONDS))
+        told = asyncio.ensure_future(news.news(2 * BACKLOG_SECONDS))
         try:
-            while not sleeping.done():
+            while not (due.done() or told.done()):
                 freed = asyncio.ensure_future(self._has_room.wait())
-                await asyncio.wait((freed, sleeping), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((freed, due, told), return_when=asyncio.FIRST_COMPLETED)
                 freed.cancel()
                 self._has_room.clear()
                 if self._slots.left_behind and self.room:
                     return
         finally:
-            sleeping.cancel()
+            due.cancel()
+            told.cancel()
 
     async def aclose(self) -> None:
         """Cancel what is still driven; its claims end with the session."""

@@ -219,6 +219,9 @@ class RunnerSettings(Section):
 
     max_turns: int = Field(32, ge=1, le=10_000)
     drain_seconds: float = Field(20.0, ge=0, le=3600)
+    leave_seconds: float = Field(
+        0.0, ge=0, le=60, description="How long messages are still accepted, for others to take, once it is to stop."
+    )
     peers: bool = Field(
         default=True, description="Hold a connection to the other runners, so that a death is noticed at once."
     )

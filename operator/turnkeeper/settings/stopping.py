@@ -28,5 +28,6 @@ def cancel_grace_seconds(handler: HandlerSettings) -> float:
 
 def stop_seconds(settings: Settings) -> int:
     """Return how long a runner may take from its SIGTERM to its end, everything in good order, in whole seconds."""
-    waits = settings.runner.drain_seconds + cancel_grace_seconds(settings.handler)
-    return math.ceil(waits + RELEASE_SECONDS + CLOSE_SECONDS)
+    runner = settings.runner
+    ending = runner.drain_seconds + cancel_grace_seconds(settings.handler) + RELEASE_SECONDS
+    return math.ceil(max(ending, runner.leave_seconds) + CLOSE_SECONDS)

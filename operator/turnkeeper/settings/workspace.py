@@ -31,6 +31,10 @@ although there has been no controller for a while."""
 OWN_SWEEP_SECONDS_MAX: Final = 3600
 """The runner's own bound of that interval."""
 
+LEAVE_SECONDS: Final = 1
+"""How long a runner that is to stop still accepts messages: what routes them to it learns of its end meanwhile. The
+only runner of a SQLite journal has no other to leave them to."""
+
 
 class SqliteSpec(Part):
     """A log in one file on a volume of its own, for exactly one runner."""
@@ -145,6 +149,7 @@ class WorkspaceSpec(Part):
             "runner": {
                 "max_turns": self.runner.max_turns,
                 "drain_seconds": self.runner.drain_seconds,
+                "leave_seconds": 0 if self.journal.sqlite else LEAVE_SECONDS,
                 "peers": self.runner.peers,
             },
         }

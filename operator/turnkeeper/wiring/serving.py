@@ -75,15 +75,16 @@ async def serve_runner(
     await asyncio.wait((serving, stop), return_when=asyncio.FIRST_COMPLETED)
     stopping.clear()
     _log.info("stopping: turns have %.0f s to end; a second signal interrupts them now", settings.runner.drain_seconds)
-    await _drain(runner, settings.runner.drain_seconds, stopping)
+    await asyncio.gather(_drain(runner, settings, stopping), asyncio.sleep(settings.runner.leave_seconds))
     close_streams(app)
     server.should_exit = True
     stop.cancel()
     await serving
 
 
-async def _drain(runner: Runner, seconds: float, again: asyncio.Event) -> None:
-    draining = asyncio.create_task(runner.drain(seconds))
+async def _drain(runner: Runner, settings: Settings, again: asyncio.Event) -> None:
+    stopping = settings.runner
+    draining = asyncio.create_task(runner.drain(stopping.drain_seconds, leave_seconds=stopping.leave_seconds))
     hurry = asyncio.create_task(again.wait())
     await asyncio.wait((draining, hurry), return_when=asyncio.FIRST_COMPLETED)
     hurry.cancel()

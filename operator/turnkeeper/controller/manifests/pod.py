@@ -31,9 +31,6 @@ SETTINGS_ANNOTATION: Final = "turnkeeper.dev/settings"
 TOKENS_ANNOTATION: Final = "turnkeeper.dev/tokens"
 """Changes with the tokens, so that runners start anew with the new ones."""
 
-LEAVE_SECONDS: Final = 1
-"""How long a runner that is to stop still takes calls: what routes them to it learns of its end meanwhile."""
-
 PROBE_SECONDS: Final = 10
 BLOCKED_TTLS: Final = 2
 """A handler that holds the interpreter for so many ttls costs its claims, not its process."""
@@ -82,17 +79,11 @@ def pod_template(names: Names, spec: WorkspaceSpec, image: str, tokens: SecretKe
 
 def grace_seconds(spec: WorkspaceSpec) -> int:
     """Return how long the kubelet waits between the pod's deletion and its KILL: all that a runner's end may take."""
-    return stop_seconds(Settings(**spec.settings("x"))) + leave_seconds(spec)
-
-
-def leave_seconds(spec: WorkspaceSpec) -> int:
-    """Return how long a runner still takes calls. The only one of a SQLite journal has no other to leave them to."""
-    return 0 if spec.journal.sqlite else LEAVE_SECONDS
+    return stop_seconds(Settings(**spec.settings("x")))
 
 
 def _container(names: Names, spec: WorkspaceSpec, image: str, tokens: SecretKey) -> dict[str, Any]:
     runner = spec.runner
-    leave = leave_seconds(spec)
     return {
         "name": "runner",
         "image": image,
@@ -105,7 +96,6 @@ def _container(names: Names, spec: WorkspaceSpec, image: str, tokens: SecretKey)
             {"name": "peers", "containerPort": PEER_PORT, "protocol": "TCP"},
         ],
         **_probes(spec),
-        **({"lifecycle": {"preStop": {"sleep": {"seconds": leave}}}} if leave else {}),
         "resources": _plain(runner.resources),
         "securityContext": {
             "allowPrivilegeEscalation": False,
