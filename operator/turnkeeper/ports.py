@@ -99,8 +99,8 @@ class Claims(Protocol):
 
     Promises: at most one live claim of a thread at any time *in this store*; a session that is gone never comes back.
     Does not promise that the holder is alone: it may have been declared dead and not know it. The journal's fence does.
-    Raises UnavailableError or UnknownOutcomeError as Journal does, each within its own deadline, well under a third of
-    the session's duration. What is one's own (same session, same nonce) is adopted, so repeating is right.
+    Raises as Journal does, each within its own deadline, well under a third of the session's duration. What is one's
+    own (same session, same nonce) is adopted, so repeating is right.
     """
 
     async def open_session(
@@ -117,6 +117,9 @@ class Claims(Protocol):
     async def sessions(self) -> Sequence[SessionRecord]:
         """Return every session that exists, by a fresh read."""
 
+    async def session(self, session: str) -> SessionRecord | None:
+        """Return one session by a fresh read; None if it does not exist."""
+
     async def declare_dead(self, record: SessionRecord) -> bool:
         """Remove a session at the very version that was observed; False if it was renewed meanwhile or is gone."""
 
@@ -125,9 +128,6 @@ class Claims(Protocol):
 
     async def release(self, thread_id: str, claim: Claim) -> None:
         """Remove the claim of this session and token; another's, or none, is left alone."""
-
-    async def aclose(self) -> None:
-        """Close what the adapter opened."""
 
 
 class Taking(Protocol):
@@ -264,10 +264,7 @@ class Turn(Protocol):
         """Say that a message, and all that was handed out before it, is used whatever way the run ends."""
 
     async def history(self, limit: int = 200) -> Sequence[Entry]:
-        """Return the thread's messages and ends of runs from before this run, oldest first, the last `limit`.
-
-        This turn's own prompts, and messages that still wait, are among them.
-        """
+        """Return the last `limit` messages (those unread too) and ends of runs before this run, oldest first."""
 
 
 class Handler(Protocol):

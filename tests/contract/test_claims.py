@@ -30,6 +30,7 @@ async def test_a_session_is_seen_by_every_client_as_it_was_opened(store: Store) 
         session="s", runner="runner-1", version=record.version, duration_seconds=12.5, address="10.0.0.7:8766"
     )
     assert list(await other.sessions()) == [record]
+    assert await other.session("s") == record
     renewed = expect(await mine.renew("s"), SessionRecord)
     assert renewed == replace(record, version=renewed.version)
 
@@ -58,6 +59,7 @@ async def test_a_renewal_never_revives_a_session_that_is_gone(claims: Claims) ->
     assert await claims.declare_dead(dead)
     for session in ("closed", "dead", "never"):
         assert await claims.renew(session) == SessionGone()
+        assert await claims.session(session) is None
     assert list(await claims.sessions()) == []
 
 

@@ -25,6 +25,7 @@ collect_ignore = (
         "test_owners.py",
         "test_refusals.py",
         "test_renewals.py",
+        "test_watching.py",
     ]
 )
 

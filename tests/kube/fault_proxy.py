@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from kubernetes_asyncio.config import load_kube_config
 
 from tests.soak.waiting import pause
 
-KEPT_HEADERS = ("Content-Type", "Accept")
+KEPT_HEADERS = ("Content-Type", "Accept", "Authorization")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,7 @@ class FaultProxy:
     rules: list[Rule] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     met: int = 0
+    watches: set[asyncio.Transport] = field(default_factory=set)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def trouble(self, trouble: Trouble, method: str, part: str = "", *, times: int = 1) -> None:
@@ -108,6 +109,11 @@ class FaultProxy:
     def clear(self) -> None:
         """Let everything through again."""
         self.rules.clear()
+
+    def cut_watches(self) -> None:
+        """Cut every watch that is open."""
+        for transport in tuple(self.watches):
+            transport.abort()
 
     def sent(self, method: str, part: str = "") -> list[Request]:
         """Return the requests of a method so far."""
@@ -158,10 +164,24 @@ class FaultProxy:
                 status=answer.status, headers={"Content-Type": answer.headers.get("Content-Type", "")}
             )
             await response.prepare(request)
-            async for part in answer.content.iter_any():
-                await response.write(part)
+            with self._counted(request):
+                async for part in answer.content.iter_any():
+                    await response.write(part)
             await response.write_eof()
             return response
+
+    @contextmanager
+    def _counted(self, request: web.BaseRequest) -> Iterator[None]:
+        """Know an open watch, so that it can be cut."""
+        transport = request.transport
+        if transport is None or "watch=true" not in request.raw_path:
+            yield
+            return
+        self.watches.add(transport)
+        try:
+            yield
+        finally:
+            self.watches.discard(transport)
 
     def _headers(self, request: web.BaseRequest) -> dict[str, str]:
         return self.headers | {name: request.headers[name] for name in KEPT_HEADERS if name in request.headers}

@@ -12,7 +12,6 @@ import pytest
 from tests.contract.stores import LeaseStore
 from tests.kube.fault_proxy import FaultProxy, Hang, Mute, Refuse, Reset
 from turnkeeper.adapters.kube import api as kube_api
-from turnkeeper.adapters.kube import caller
 from turnkeeper.adapters.kube import lease_records as records
 from turnkeeper.adapters.kube.api import KubeApi, open_kube_api
 from turnkeeper.adapters.kube.resources import LEASES
@@ -75,10 +74,11 @@ async def test_a_watch_tells_of_what_happens_after_a_list(api: KubeApi, store: L
     assert await events(api, store, changed["metadata"]["resourceVersion"], 1) == ["DELETED"]
 
 
-async def events(api: KubeApi, store: LeaseStore, version: str, count: int) -> list[str]:
+async def events(api: KubeApi, store: LeaseStore, version: str, count: int, quiet_seconds: float = 60.0) -> list[str]:
     """Return the first events from a version on."""
     found: list[str] = []
-    async with asyncio.timeout(30), aclosing(api.watch(LEASES, store.namespace, version)) as watch:
+    watching = api.watch(LEASES, store.namespace, version, quiet_seconds=quiet_seconds)
+    async with asyncio.timeout(30), aclosing(watching) as watch:
         async for kind, item in watch:
             assert item["kind"] == "Lease"
             if kind != "BOOKMARK":
@@ -124,18 +124,16 @@ async def test_a_watch_that_breaks_or_talks_nonsense_is_told_as_unavailable(
 
 
 async def test_a_watch_whose_server_went_silent_is_told(
-    proxy: FaultProxy, troubled_api: KubeApi, store: LeaseStore, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultProxy, troubled_api: KubeApi, store: LeaseStore
 ) -> None:
     """Neither before its first line nor after it does anybody wait for ever."""
-    monkeypatch.setattr(kube_api, "WATCH_SECONDS", 1)
-    monkeypatch.setattr(caller, "SILENCE_SECONDS", 1.0)
     start = (await troubled_api.list(LEASES, store.namespace)).resource_version
     proxy.trouble(Hang(), "GET", "watch=true")
     with pytest.raises(UnavailableError, match="silent"):
         await events(troubled_api, store, start, 1)
     proxy.trouble(Mute(), "GET", "watch=true")
     with pytest.raises(UnavailableError, match="silent"):
-        await events(troubled_api, store, start, 1)
+        await events(troubled_api, store, start, 1, quiet_seconds=1.0)
 
 
 async def test_what_is_applied_is_true_afterwards_and_again_changes_nothing(api: KubeApi, store: LeaseStore) -> None:

@@ -248,6 +248,9 @@ class WiredClaims:
     async def close_session(self, session: str) -> None:
         await self._line.call("close_session", lambda: self._claims.close_session(session))
 
+    async def session(self, session: str) -> SessionRecord | None:
+        return await self._line.call("session", lambda: self._claims.session(session))
+
     async def sessions(self) -> Sequence[SessionRecord]:
         return await self._line.call("sessions", self._claims.sessions)
 
@@ -263,6 +266,3 @@ class WiredClaims:
         await self._line.call(
             "release", lambda: self._claims.release(thread_id, claim), order=f"claim {thread_id}", late=True
         )
-
-    async def aclose(self) -> None:
-        await self._line.gate()

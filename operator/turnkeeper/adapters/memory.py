@@ -259,12 +259,15 @@ class MemoryClaims:
         """See `ports.Claims`."""
         return list(self.store.sessions.values())
 
+    async def session(self, session: str) -> SessionRecord | None:
+        """See `ports.Claims`."""
+        return self.store.sessions.get(session)
+
     async def declare_dead(self, record: SessionRecord) -> bool:
         """See `ports.Claims`."""
-        if self.store.sessions.get(record.session) != record:
-            return False
-        del self.store.sessions[record.session]
-        return True
+        if is_unchanged := self.store.sessions.get(record.session) == record:
+            del self.store.sessions[record.session]
+        return is_unchanged
 
     async def claim(self, thread_id: str, session: str, nonce: str, journal_token: int) -> Claimed | Busy | SessionGone:
         """See `ports.Claims`."""
@@ -284,9 +287,6 @@ class MemoryClaims:
         known = self.store.claims.get(thread_id)
         if known is not None and (known.session, known.token) == (claim.session, claim.token):
             del self.store.claims[thread_id]
-
-    async def aclose(self) -> None:
-        """See `ports.Claims`."""
 
 
 def _by_seq(messages: Iterable[Message]) -> tuple[Message, ...]:

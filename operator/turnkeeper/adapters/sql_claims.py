@@ -76,6 +76,10 @@ class SqlClaims:
 
         return await self._within_deadline(self._database.read(read))
 
+    async def session(self, session: str) -> SessionRecord | None:
+        """See `ports.Claims`."""
+        return await self._within_deadline(self._database.read(lambda connection: self._session(connection, session)))
+
     async def declare_dead(self, record: SessionRecord) -> bool:
         """See `ports.Claims`."""
         dead = delete(sessions).where(self._is(record.session), sessions.c.version == int(record.version))
@@ -108,9 +112,6 @@ class SqlClaims:
             self._of(thread_id), claims.c.session == claim.session, claims.c.token == claim.token
         )
         await self._write(lambda connection: connection.execute(gone))
-
-    async def aclose(self) -> None:
-        """See `ports.Claims`. The database is its opener's."""
 
     async def _write(self, transaction: Transaction[T]) -> T:
         return await self._within_deadline(self._database.write(transaction))

@@ -73,9 +73,7 @@ class TwoStepTaking:
         if not isinstance(claimed, Claimed):
             return claimed
         try:
-            holder_gone = thread.run is None or thread.session not in {
-                record.session for record in await self._claims.sessions()
-            }
+            holder_gone = thread.run is None or await self._claims.session(thread.session) is None
         except BaseException:
             self._later(self._keep_releasing(thread.thread_id, claimed.claim))
             raise

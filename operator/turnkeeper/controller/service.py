@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from turnkeeper.adapters.kube.api import KubeApi
 from turnkeeper.adapters.kube.resources import PODS, WORKSPACES
+from turnkeeper.adapters.kube.watching import Followed, Follower
 from turnkeeper.controller.caretaker import Caretaker
 from turnkeeper.controller.events import EventPoster
 from turnkeeper.controller.leases import LeaseCollector
@@ -22,7 +23,6 @@ from turnkeeper.controller.queue import Queue
 from turnkeeper.controller.reconcile import Reconciler
 from turnkeeper.controller.runner_calls import RunnerCalls
 from turnkeeper.controller.view import Key, Object, View
-from turnkeeper.controller.watching import Followed, Follower
 from turnkeeper.errors import TurnkeeperError
 
 RESYNC_SECONDS: Final = 60.0

@@ -83,7 +83,7 @@ class PeerWatch:
             await self._on_gone(record.session)
 
     async def _declare_dead(self, session: str) -> str:
-        record = next((each for each in await self._claims.sessions() if each.session == session), None)
+        record = await self._claims.session(session)
         if record is None:
             return "known"
         if not await self._claims.declare_dead(record):

@@ -23,7 +23,7 @@ from turnkeeper.runner.drive import Tools
 from turnkeeper.runner.execution import Cause
 from turnkeeper.runner.looks import Looks
 from turnkeeper.runner.peers import PeerWatch
-from turnkeeper.runner.presence import Presence
+from turnkeeper.runner.presence import Presence, Roster
 from turnkeeper.runner.requests import Requests
 from turnkeeper.runner.session import RenewalHost, SessionKeeper
 from turnkeeper.runner.stream import follow_log
@@ -48,9 +48,12 @@ class Readiness:
 
 
 class Runner(Requests):
-    """Takes the turns of one workspace. Use as an async context manager, or `start` and `aclose`."""
+    """Takes the turns of one workspace. Use as an async context manager, or `start` and `aclose`.
 
-    def __init__(self, tools: Tools, claims: Claims, renewals: RenewalHost) -> None:
+    roster: tells which sessions exist, where that need not be read from `claims`; run and closed by its opener.
+    """
+
+    def __init__(self, tools: Tools, claims: Claims, renewals: RenewalHost, roster: Roster | None = None) -> None:
         self._claims = claims
         self._timers = Timers(tools.clock)
         looks = Looks(self._timers, tools.clock, tools.observer, self._look)
@@ -65,7 +68,9 @@ class Runner(Requests):
             on_lost=taker.lost,
             on_opened=taker.opened,
         )
-        presence = Presence(claims, tools.clock, tools.options.claim_ttl_seconds, self._session_gone, self._seen)
+        presence = Presence(
+            claims, tools.clock, tools.options.claim_ttl_seconds, self._session_gone, self._seen, roster
+        )
         self._peer_watch = (
             PeerWatch(tools.peers, claims, tools.clock, tools.observer, presence.noticed) if tools.peers else None
         )
@@ -99,7 +104,9 @@ class Runner(Requests):
 
     async def recover(self, limit: int | None = None) -> Recovered:
         """Take every owed thread of the workspace (spec action Sweep). Idempotent; never raises for a thread."""
-        sweep = Sweep(self._tools, self._claims, self._taker, self._looks, self._keeper.session)
+        sweep = Sweep(
+            self._tools, self._claims, self._taker, self._looks, self._keeper.session, exists=self._presence.exists
+        )
         return await sweep.run(limit)
 
     def watch(self, thread_id: str, after: int, *, follow: bool) -> AsyncIterator[Entry | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from turnkeeper.core import questions
 from turnkeeper.core.claim import Busy
@@ -34,14 +34,29 @@ _log = logging.getLogger(__name__)
 
 
 class Sweep:
-    """One run of recover; made anew for each, so that nothing is remembered from one to the next."""
+    """One run of recover; made anew for each, so that nothing is remembered from one to the next.
 
-    def __init__(self, tools: Tools, claims: Claims, taker: Taker, looks: Looks, own_session: str) -> None:
+    exists: whether a session was seen to exist a moment ago; True needs no read, since a look stands behind it.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        claims: Claims,
+        taker: Taker,
+        looks: Looks,
+        own_session: str,
+        *,
+        exists: Callable[[str], bool],
+    ) -> None:
         self._tools = tools
         self._claims = claims
         self._taker = taker
         self._looks = looks
         self._own_session = own_session
+        self._exists = exists
+        self._existing: set[str] | None = None  # by a read of this sweep, once one was needed
+        self._is_unreadable = False
         self._started: list[str] = []
         self._held = self._refused = self._failed = self._parked = self._remaining = 0
 
@@ -49,12 +64,10 @@ class Sweep:
         """Sweep once, starting at most `limit` runs. A thread that fails is counted, and the sweep goes on."""
         began = self._tools.clock.monotonic()
         await self._expire()
-        existing = await self._existing()
         async for page in self._pages(ThreadState.OWED):
             await self._take_all(page, limit)
-        if existing is not None:
-            async for page in self._pages(ThreadState.RUNNING):
-                await self._take_all([thread for thread in page if not self._is_held(thread, existing)], limit)
+        async for page in self._pages(ThreadState.RUNNING):
+            await self._take_all([thread for thread in page if not await self._is_held(thread)], limit)
         return Recovered(
             started=tuple(self._started),
             held=self._held,
@@ -65,15 +78,6 @@ class Sweep:
             complete=not self._remaining and not self._failed,
             seconds=self._tools.clock.monotonic() - began,
         )
-
-    async def _existing(self) -> set[str] | None:
-        """Read afresh which sessions exist: an old view of "not there" may have missed a new one."""
-        try:
-            return {record.session for record in await self._claims.sessions()}
-        except TurnkeeperError as error:
-            _log.warning("the sweep leaves running threads out, since sessions can't be read: %s", error)
-            self._failed += 1
-            return None
 
     async def _pages(self, state: ThreadState) -> AsyncIterator[list[Thread]]:
         after: tuple[int, str] | None = None
@@ -90,17 +94,29 @@ class Sweep:
             if len(page) < PAGE:
                 return
 
-    def _is_held(self, thread: Thread, existing: set[str]) -> bool:
+    async def _is_held(self, thread: Thread) -> bool:
         """Leave a thread to its live holder, with a look on that holder's session."""
-        if thread.session not in existing:
-            return False
         if thread.session == self._own_session:
             drive = self._taker.drives.get(thread.thread_id)
             self._held += drive is not None
             return drive is not None
+        if not self._exists(thread.session) and thread.session not in await self._read_existing():
+            return self._is_unreadable
         self._held += 1
         self._looks.arm(thread.thread_id, thread.session, self._tools.options.claim_ttl_seconds)
         return True
+
+    async def _read_existing(self) -> set[str]:
+        """Read afresh, once, which sessions exist: an old view of "not there" may have missed a new one."""
+        if self._existing is None:
+            self._existing = set()
+            try:
+                self._existing |= {record.session for record in await self._claims.sessions()}
+            except TurnkeeperError as error:
+                _log.warning("the sweep leaves running threads out, since sessions can't be read: %s", error)
+                self._failed += 1
+                self._is_unreadable = True
+        return self._existing
 
     async def _take_all(self, page: list[Thread], limit: int | None) -> None:
         for start in range(0, len(page), CONCURRENCY):

@@ -21,6 +21,7 @@ import uvloop
 from turnkeeper.adapters.kube.api import open_kube_api
 from turnkeeper.adapters.kube.lease_claims import LeaseClaims
 from turnkeeper.adapters.kube.lease_records import Owner, Place
+from turnkeeper.adapters.kube.lease_roster import LeaseRoster
 from turnkeeper.adapters.machine_clock import MachineClock
 from turnkeeper.adapters.peer_sockets import SocketPeers
 from turnkeeper.adapters.prometheus import PrometheusObserver
@@ -245,10 +246,15 @@ async def open_pod_runner(settings: Settings, pod: Pod, observer: PrometheusObse
         await _bury_earlier_lives(claims, pod)
         taking = TwoStepTaking(journal, claims, clock)
         stack.push_async_callback(taking.aclose)
+        watching = await open_kube_api(deadline_seconds=patience / REQUESTS_PER_CALL, on_called=observer.kube_called)
+        stack.push_async_callback(watching.aclose)
+        ttl = settings.claim_ttl_seconds
+        roster = LeaseRoster(watching, place, claim_ttl_seconds=ttl, deadline_seconds=patience)
+        await stack.enter_async_context(roster)
         peers = await _open_peers(stack, settings, pod)
         tools = make_tools(settings, pod.name, journal, taking, handler, observer, peers)
         renewals = RenewalThread(_connector(place, clock, deadline, observer))
-        yield await stack.enter_async_context(Runner(tools, claims, renewals))
+        yield await stack.enter_async_context(Runner(tools, claims, renewals, roster))
 
 
 async def _open_peers(stack: contextlib.AsyncExitStack, settings: Settings, pod: Pod) -> SocketPeers | None:

@@ -31,6 +31,10 @@ WATCH_SECONDS = 50
 """How long the server keeps a watch. Short, since it may have no bookmark to send: a watch that is silent for longer
 than this has lost its server, whatever the socket says."""
 
+QUIET_SECONDS = WATCH_SECONDS + 10.0
+"""How long a watch may be quiet where nothing is known of what it watches: until past its end. Arbitrary: some calls'
+time."""
+
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 
@@ -144,12 +148,19 @@ class KubeApi:
         )
 
     async def watch(
-        self, resource: Resource, namespace: str | None, resource_version: str, label_selector: str = ""
+        self,
+        resource: Resource,
+        namespace: str | None,
+        resource_version: str,
+        label_selector: str = "",
+        *,
+        quiet_seconds: float = QUIET_SECONDS,
     ) -> AsyncGenerator[tuple[str, Object], None]:
         """Yield (ADDED, MODIFIED, DELETED or BOOKMARK, object) for what happens after a version.
 
         It ends after `WATCH_SECONDS`, which is no error: watch on from the version of the last object or bookmark.
-        Raises KubeGoneError where that version is not kept any more, UnavailableError where the server went silent.
+        Raises KubeGoneError where that version is not kept any more, UnavailableError where nothing came for
+        `quiet_seconds`.
         Close it (`contextlib.aclosing`) when it is left early.
         """
         query = {
@@ -159,7 +170,7 @@ class KubeApi:
             "timeoutSeconds": str(WATCH_SECONDS),
         } | ({"labelSelector": label_selector} if label_selector else {})
         call = Call(verb="watch", method="GET", resource=resource, namespace=namespace, query=query)
-        async with aclosing(self._caller.lines(call, WATCH_SECONDS)) as lines:
+        async with aclosing(self._caller.lines(call, quiet_seconds)) as lines:
             async for line in lines:
                 event = _event(call, line)
                 if event["type"] == "ERROR":

@@ -27,9 +27,6 @@ RETRY_AFTER_SECONDS = (0.1, 1.0, 10.0)
 """The shortest that is waited after 429, what it means without `Retry-After`, and the longest that is obeyed.
 Arbitrary: the server itself says 1 s; nonsense must make no hot loop, nor silence a client for a third of a session."""
 
-SILENCE_SECONDS = 10.0
-"""How long past its end a watch may take to say so. Arbitrary: some calls' time."""
-
 KEEPALIVE = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 2))
 """A server that is gone without a word is seen after about 15 s below the watch, whether there is news or not."""
 
@@ -101,8 +98,8 @@ class Caller:
                 )
             await asyncio.sleep(wait)
 
-    async def lines(self, call: Call, seconds: float) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a watch that the server was asked to end after `seconds`."""
+    async def lines(self, call: Call, quiet_seconds: float) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a watch until the server ends it. quiet_seconds: the longest between two of them."""
         async with AsyncExitStack() as stack:
             stack.enter_context(_verdicts(call, "the API server went silent"))
             async with asyncio.timeout(self._deadline_seconds):
@@ -112,7 +109,7 @@ class Caller:
                     raise self._refused(call, response.status, response.headers, await response.read())
             _keep_alive(response)
             while True:
-                async with asyncio.timeout(seconds + SILENCE_SECONDS):
+                async with asyncio.timeout(quiet_seconds):
                     line = await response.content.readline()
                 if not line:
                     return

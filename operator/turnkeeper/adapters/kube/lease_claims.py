@@ -119,6 +119,15 @@ class LeaseClaims:
 
         return await self._until_known("the sessions", read)
 
+    async def session(self, session: str) -> SessionRecord | None:
+        """See `ports.Claims`."""
+
+        async def read() -> tuple[SessionRecord | None]:
+            return (await self._session(session),)
+
+        (found,) = await self._until_known(f"session {session!a}", read)
+        return found
+
     async def declare_dead(self, record: SessionRecord) -> bool:
         """See `ports.Claims`. Gone after a lost answer counts as one's own doing."""
         uid, version = records.observed(record)
@@ -196,9 +205,6 @@ class LeaseClaims:
             return True
 
         await self._until_known(f"thread {thread_id!a}: its claim", release)
-
-    async def aclose(self) -> None:
-        """See `ports.Claims`. The client is its opener's."""
 
     async def _read(self, name: str) -> Object | None:
         try:
