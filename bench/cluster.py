@@ -24,7 +24,7 @@ from typing import Any
 from tests.e2e.releases import installed, uninstalled, without_controller
 from tests.e2e.site import RELEASE_NAMESPACE, Site, site
 from tests.e2e.victims import freeze, kill, thaw
-from tests.e2e.workspaces import POSTGRES, Json, Place, Workspace
+from tests.e2e.workspaces import POSTGRES, CallError, Json, Place, Workspace
 
 TTL_SECONDS = 30
 RUNNERS = 3
@@ -87,9 +87,21 @@ def trial(where: Site, workspace: Workspace, death: Death) -> float:
         if time.monotonic() > deadline:
             raise AssertionError(f"{thread} was not taken over in {GIVE_UP_SECONDS:.0f} s")
         time.sleep(0.1)
-    workspace.call("POST", f"/v1/runs/{starts[1]['run_id']}/stop")
+    _stop_all(workspace, thread)
     _renew(where, workspace, pod, death)
     return float(starts[1]["created_ms"]) / 1000 - died
+
+
+def _stop_all(workspace: Workspace, thread: str) -> None:
+    """Stop what the thread's messages have started, so that the next trial's death is of one run alone."""
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while (told := workspace.thread(thread))["state"] != "idle":
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{thread} was not idle within {GIVE_UP_SECONDS:.0f} s")
+        if told["run"] is not None:
+            with contextlib.suppress(CallError):  # it may end, or another begin, in between
+                workspace.call("POST", f"/v1/runs/{told['run']['run_id']}/stop")
+        time.sleep(0.1)
 
 
 def _renew(where: Site, workspace: Workspace, pod: Json, death: Death) -> None:

@@ -25,6 +25,7 @@ from tests.core.states import (
     message,
 )
 from turnkeeper.core.draft import Change, Seen
+from turnkeeper.core.recovery import CHANCE_DEATHS_MAX
 from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict, Superseded, start
 from turnkeeper.core.values import Entry, Fence, Json, Message, OpenRun, Run, Thread, TurnState
 from turnkeeper.core.words import Fate, Kind, Mode, Outcome
@@ -151,6 +152,22 @@ DEATHS: dict[str, tuple[Seen, bool, Start, str, Outcome, TurnState | None]] = {
         "Started",
         Outcome.ABANDONED,
         replace(TURN, crowd_deaths=2, attempts=2),
+    ),
+    "in a second crowd, and others have run here for too long": (
+        replace(with_turn(crowd_deaths=1), died_with=3),
+        True,
+        replace(HOW, beside=True),
+        "Started",
+        Outcome.ABANDONED,
+        replace(TURN, crowd_deaths=2, attempts=2),
+    ),
+    "in more crowds than can be chance": (
+        replace(with_turn(crowd_deaths=CHANCE_DEATHS_MAX), died_with=3),
+        True,
+        replace(HOW, beside=True),
+        "NothingOwed",
+        Outcome.ABANDONED,
+        None,
     ),
     "the second death, the gap is not over": (
         with_turn(charged=1),
@@ -280,9 +297,9 @@ def test_the_next_attempt_has_the_prompts_of_the_first() -> None:
     assert (started.turn.turn_id, started.run.attempt) == ("old", 2)
 
 
-def test_a_death_apart_is_the_turns_own_whatever_else_its_session_left() -> None:
-    """Nothing else ran there, so the count of the session's other deaths says nothing."""
+def test_a_death_in_a_crowd_is_no_ones_own_even_of_a_turn_that_began_apart() -> None:
+    """Others may have begun beside it since."""
     assert RUNNING.run is not None
     apart = replace(RUNNING, run=replace(RUNNING.run, apart=True))
     started, _ = begun(replace(SEEN_RUNNING, thread=apart, died_with=3), WILLING)
-    assert (started.turn.charged, started.turn.crowd_deaths) == (1, 0)
+    assert (started.turn.charged, started.turn.crowd_deaths) == (0, 1)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.runner.world import Process, World, echo
+from tests.runner.world import TTL, Process, World, echo
 from turnkeeper.core.parking import ParkedAction
 from turnkeeper.core.words import Fate, Kind
 from turnkeeper.errors import NotFoundError, StandsOtherwiseError
@@ -60,6 +60,33 @@ async def test_a_poisonous_turn_is_parked_after_max_attempts_and_its_neighbours_
     message = world.store.threads["p"].messages["m0"]
     assert message.fate is Fate.PARKED
     assert "died" in message.reason
+
+
+async def test_suspects_keep_nobody_waiting_for_long_where_turns_are_long(world: World) -> None:
+    """Two deaths in a row under turns of an hour: those that were at both are run again, and newcomers are too."""
+
+    async def script(turn: Turn) -> object:
+        await asyncio.sleep(3600 if turn.prompts[0].content == "long" else 1)
+        return "fine"
+
+    def have_begun(attempts: int) -> bool:
+        return all(len(world.entries(thread_id, Kind.RUN_STARTED)) == attempts for thread_id in "abc")
+
+    processes = [await world.start(script) for _ in range(3)]  # type: ignore[arg-type] # the answer is JSON
+    for thread_id in "abc":
+        await world.send(processes[0], thread_id, "long")
+    await world.until(lambda: have_begun(1))
+    for process in processes[1:]:  # all three go on in one runner
+        process.runner._taker.is_taking = process is processes[1]
+    await processes[0].kill()
+    await world.until(lambda: have_begun(2), seconds=2 * TTL)
+    processes[2].runner._taker.is_taking = True
+    await world.send(processes[2], "neighbour", "long")
+    await processes[1].kill()
+    await world.until(lambda: have_begun(3), seconds=5 * TTL)
+    for number in range(10):
+        await world.send(processes[2], f"new{number}", "short")
+        await world.until(lambda number=number: world.answers(f"new{number}") == ["fine"], seconds=2 * TTL)  # type: ignore[misc] # bound at once
 
 
 async def test_a_poison_alone_is_charged_each_time_and_its_gaps_grow(world: World) -> None:

@@ -13,7 +13,7 @@ from pydantic.config import JsonDict
 from starlette.responses import Response
 
 from turnkeeper.core.names import dump_json
-from turnkeeper.core.values import Entry, Message, Parked, Question, Thread
+from turnkeeper.core.values import Entry, Message, OpenRun, Parked, Question, Thread
 from turnkeeper.core.words import Ask, Fate, Kind, Mode, Resolution, ThreadState
 
 PAGE_MAX = 1000
@@ -28,7 +28,7 @@ _THREAD: JsonDict = {
     "last_seq": 3,
     "asked": 1,
     "taken": 1,
-    "run": {"run_id": "5f0c", "attempt": 1, "stop_asked": False},
+    "run": {"run_id": "5f0c", "attempt": 1, "stop_asked": False, "apart": False},
     "turn_id": "5f0c",
     "open_questions": 0,
     "parked": 0,
@@ -145,6 +145,12 @@ class OpenRunTold(Told):
     run_id: str
     attempt: int
     stop_asked: bool
+    apart: bool = Field(description="Whether it began where nothing else ran: its turn was at two deaths of a runner.")
+
+    @classmethod
+    def of(cls, run: OpenRun) -> OpenRunTold:
+        """Return what a row says of its run."""
+        return cls(run_id=run.run_id, attempt=run.attempt, stop_asked=run.stop_asked, apart=run.apart)
 
 
 class ThreadTold(Told):
@@ -173,7 +179,7 @@ class ThreadTold(Told):
             last_seq=thread.last_seq,
             asked=thread.asked,
             taken=thread.taken,
-            run=OpenRunTold(run_id=run.run_id, attempt=run.attempt, stop_asked=run.stop_asked) if run else None,
+            run=OpenRunTold.of(run) if run else None,
             turn_id=thread.turn.turn_id if thread.turn else None,
             open_questions=thread.open_questions,
             parked=thread.parked,

@@ -71,7 +71,8 @@ def _show_thread(thread: dict[str, Any], *, is_json: bool) -> None:
     say(f"{visible(thread['thread'])}: {thread['state']}, {thread['last_seq']} entries")
     if thread["run"]:
         stopping = ", being stopped" if thread["run"]["stop_asked"] else ""
-        say(f"run {thread['run']['run_id']}, attempt {thread['run']['attempt']}{stopping}")
+        apart = ", begun apart from others" if thread["run"]["apart"] else ""
+        say(f"run {thread['run']['run_id']}, attempt {thread['run']['attempt']}{apart}{stopping}")
     if thread["questions"]:
         rows = [[each["question_id"], each["ask"], each["text"]] for each in thread["questions"]]
         say_table(["QUESTION", "WANTS", "TEXT"], rows)

@@ -2,10 +2,13 @@
 
 Theory. A death is charged to the turn that caused it, not to its neighbours. A session that died with one run charges
 that turn. One that died with several tells nothing: each of them gets a free next attempt at full speed, and only a
-turn that was there at two such deaths is run apart, one at a time on a runner that takes nothing else meanwhile; a
-death there is its own, and proves the earlier ones its own too. How many runs a session died with is counted in the
-journal, from the runs it left open and those of its that were abandoned already, so every observer counts the same, in
-whatever order they come.
+turn that was there at two such deaths is run apart: it begins where nothing runs, and nothing begins beside it for a
+while. A death alone is its own, and proves the earlier ones its own too. How many runs a session died with is counted
+in the journal, from the runs it left open and those of its that were abandoned already, so every observer counts the
+same, in whatever order they come.
+
+Where every runner is busy with long turns, none is ever idle, and a suspect runs beside others after all: waiting for
+them would strand it. Then a death tells nothing again, until there have been so many that they can't be chance.
 
 A turn that was charged `max_attempts` deaths is parked: what was sent after it runs, and a person may retry or drop it.
 """
@@ -20,6 +23,9 @@ from turnkeeper.core.words import Fate, Kind, Outcome
 
 CROWD_DEATHS_MAX = 1
 """A turn may be there at one death of a crowd; at the second it is a suspect and runs apart."""
+
+CHANCE_DEATHS_MAX = 5
+"""Deaths of crowds that may be chance. Arbitrary: twice the default max_attempts is no more bad luck of a neighbour."""
 
 FREE_DEATHS = 1
 """Deaths after which the next attempt still starts at once: takeover after a first crash must not wait."""
@@ -64,7 +70,7 @@ def abandon(draft: Draft, seen: Seen, *, holder_gone: bool) -> None:
         close_run(draft, seen, Outcome.INTERRUPTED, "its runner let go of the thread")
         return
     close_run(draft, seen, Outcome.ABANDONED, "its runner's session is gone")
-    is_alone = run.apart or seen.died_with <= 1
+    is_alone = seen.died_with <= 1
     charged = replace(turn, charged=turn.charged + 1) if is_alone else replace(turn, crowd_deaths=turn.crowd_deaths + 1)
     draft.thread = replace(draft.thread, turn=charged)
 
@@ -97,12 +103,13 @@ def park(draft: Draft, turn: TurnState, prompts: tuple[Message, ...]) -> None:
 
 
 def charged_deaths(turn: TurnState) -> int:
-    """Return the deaths put down to a turn: once it has died alone, those of the crowds it was in were its own too."""
-    return turn.charged + (turn.crowd_deaths if turn.charged else 0)
+    """Return the deaths put down to a turn: those of crowds too, once it has died alone or they can't be chance."""
+    is_proven = turn.charged > 0 or turn.crowd_deaths > CHANCE_DEATHS_MAX
+    return turn.charged + (turn.crowd_deaths if is_proven else 0)
 
 
 def is_suspect(turn: TurnState) -> bool:
-    """Whether the turn's next run must be apart."""
+    """Whether the turn's next run should be apart."""
     return turn.crowd_deaths > CROWD_DEATHS_MAX
 
 

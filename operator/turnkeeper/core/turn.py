@@ -22,7 +22,10 @@ from turnkeeper.core.words import Fate, Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """How a claimant would start. `ripe`: the gap after earlier deaths is over. `apart`: nothing else runs here."""
+    """How a claimant would start. `ripe`: the gap after earlier deaths is over. `apart`: nothing else runs here.
+
+    beside: others do, and a turn that should run apart has waited long enough for them.
+    """
 
     run_id: str
     runner: str
@@ -30,6 +33,7 @@ class Start:
     max_attempts: int
     ripe: bool = False
     apart: bool = False
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class NeedsApart:
-    """The turn was there at two deaths of a crowd: it is run where nothing else runs."""
+    """The turn was there at two deaths of a crowd: it is run where nothing else runs, if that can be had soon."""
 
     parked: int = 0
 
@@ -116,7 +120,7 @@ def begin(
     if turn is not None and charged_deaths(turn) >= how.max_attempts:
         park(draft, turn, seen.prompts)
         turn, parked = None, 1
-    if turn is not None and is_suspect(turn) and not how.apart:
+    if turn is not None and is_suspect(turn) and not (how.apart or how.beside):
         return NeedsApart(parked), draft.change()
     if turn is not None and turn.charged > 1 and not how.ripe:
         return Later(turn.charged, parked), draft.change()

@@ -52,6 +52,15 @@ class Failed:
     was_running: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """Under what conditions a thread is taken: see `Start`."""
+
+    ripe: bool = False
+    apart: bool = False
+    beside: bool = False
+
+
 DriveVerdict = TakeVerdict | Ended | AlreadyEnded | Failed
 
 
@@ -66,19 +75,16 @@ class Drive:
         thread_id: str,
         session: str,
         tools: Tools,
-        *,
-        ripe: bool,
-        apart: bool,
+        how: How,
         keeps_claim: Callable[[], bool],
     ) -> None:
         self.thread_id = thread_id
         self.session = session
-        self.apart = apart
+        self.how = how
         self.nudged = False
         self.execution: Execution | None = None
         self.first: asyncio.Future[DriveVerdict] = asyncio.get_running_loop().create_future()
         self._tools = tools
-        self._ripe = ripe
         self._keeps_claim = keeps_claim
         self._is_lost = False
 
@@ -122,8 +128,9 @@ class Drive:
             runner=options.runner,
             now_ms=self._tools.clock.wall_ms(),
             max_attempts=options.max_attempts,
-            ripe=self._ripe,
-            apart=self.apart,
+            ripe=self.how.ripe,
+            apart=self.how.apart,
+            beside=self.how.beside,
         )
 
     async def _run_turn(self, started: Started) -> Ended | AlreadyEnded | Superseded | Failed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from turnkeeper.core.claim import Busy, SessionGone
 from turnkeeper.core.ending import AlreadyEnded, Ended
@@ -20,7 +20,7 @@ from turnkeeper.core.turn import Later, NeedsApart, Superseded
 from turnkeeper.core.words import ThreadState
 from turnkeeper.errors import TurnkeeperError
 from turnkeeper.ports import OWED, Watch
-from turnkeeper.runner.drive import Drive, DriveVerdict, Failed, Tools
+from turnkeeper.runner.drive import Drive, DriveVerdict, Failed, How, Tools
 from turnkeeper.runner.execution import Cause
 from turnkeeper.runner.looks import Looks
 from turnkeeper.runner.slots import Slots
@@ -32,6 +32,10 @@ BACKLOG_SECONDS = 1.0
 SOON_SECONDS = 1.0
 """When to look again at what should pass by itself: a claim of this process whose release is being tried, a journal
 that knows a greater token, a turn that waits for an idle runner."""
+
+APART_SECONDS = 30.0
+"""How long nothing begins beside a turn that runs apart. Arbitrary: what kills its runner mostly does so at once, and
+newcomers wait for so long where there is no other runner."""
 
 BEHIND_MAX = 1_000
 """Most threads remembered that found no room here. The sweep finds whatever is not remembered."""
@@ -76,30 +80,43 @@ class Taker:
         if not session:
             self._orphans.add(thread_id)
             return None
-        if not self._slots.enter(apart=apart):
+        beside = apart and self._slots.is_overdue(thread_id)
+        apart = apart and not beside
+        if not self._slots.enter(apart=apart, beside=beside):
             if apart:
                 self._wait_apart(thread_id)
             elif keep and len(self._behind) < BEHIND_MAX:
                 self._behind[thread_id] = None
             self._tools.hints.tell(OWED)
             return None
-        if apart:
+        if apart or beside:
             self._slots.clear(thread_id)
         self._looks.disarm(thread_id)
-        drive = Drive(
-            thread_id, session, self._tools, ripe=ripe, apart=apart, keeps_claim=lambda: self._keeps_claim(apart=apart)
-        )
+        how = How(ripe=ripe, apart=apart, beside=beside)
+        drive = Drive(thread_id, session, self._tools, how, lambda: self._keeps_claim(how))
         self.drives[thread_id] = drive
         self._tools.observer.decided(Decision.TAKE, thread_id)
-        # In a context of its own: a turn is no part of the request that set it off.
-        task = asyncio.create_task(self._run(drive), context=contextvars.Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._own(self._run(drive))
+        if apart:
+            self._own(self._share_after_a_while(drive))
         return drive
 
-    def _keeps_claim(self, *, apart: bool) -> bool:
+    def _own(self, work: Coroutine[None, None, None]) -> None:
+        # In a context of its own: a turn is no part of the request that set it off.
+        task = asyncio.create_task(work, context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _share_after_a_while(self, drive: Drive) -> None:
+        """Let others begin beside a turn apart that goes on: it may take hours, and has not killed its runner yet."""
+        await self._tools.clock.sleep(APART_SECONDS)
+        if self.drives.get(drive.thread_id) is drive:
+            self._slots.share()
+            self._has_room.set()
+
+    def _keeps_claim(self, how: How) -> bool:
         """A thread goes on under its claim unless others have waited for its slot, or this runner is stopping."""
-        return self.is_taking and not self._slots.left_behind and not apart
+        return self.is_taking and not self._slots.left_behind and not (how.apart or how.beside)
 
     async def _run(self, drive: Drive) -> None:
         verdict: DriveVerdict = Failed("cancelled")
@@ -110,7 +127,7 @@ class Taker:
             # comes after it finds none and takes the thread itself.
             del self.drives[drive.thread_id]
             self._tools.observer.decided(Decision.REST, drive.thread_id)
-            self._slots.leave()
+            self._slots.leave(apart=drive.how.apart)
             self._follow_up(drive, verdict)
             self._has_room.set()
 
