@@ -1,6 +1,6 @@
 """`make bench`: measure, keep the raw figures, and write the tables of docs/benchmarks.md.
 
-make bench                              all but verify, in under ten minutes on a quiet machine
+make bench                              all that needs nothing else, in under ten minutes on a quiet machine
 make bench ARGS="turns accept"          some of it
 make bench ARGS="--quick"               a look: fewer and shorter rounds, printed, and the document left as it is
 """
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bench import accept, cluster, machine, memory, report, stream, sweep, tables, takeover, turns, verify
+from bench.peers import measures as peers
+from bench.peers.tables import peers_table
 
 BENCHMARKS: dict[str, tuple[Callable[..., Any], Callable[[Any], str]]] = {
     "turns": (turns.run, tables.turns_table),
@@ -23,8 +25,9 @@ BENCHMARKS: dict[str, tuple[Callable[..., Any], Callable[[Any], str]]] = {
     "stream": (stream.run, tables.stream_table),
     "cluster": (cluster.run, tables.cluster_table),
     "verify": (verify.run, verify.verify_table),
+    "peers": (peers.run, peers_table),
 }
-BY_NAME = frozenset({"cluster", "verify"})
+BY_NAME = frozenset({"cluster", "verify", "peers"})
 """What takes as long as all the others, or needs a cluster: measured where it is asked for by its name."""
 
 

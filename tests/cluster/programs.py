@@ -22,8 +22,11 @@ PARTS = Path(__file__).parent / "parts"
 BUILD_SECONDS = 2400
 """How long one part may take to build: Kubernetes took 5 min on 2 cores with empty caches; eight times that."""
 
-NAMES = {"server": "etcd"}
-"""Programs that Go would name by a package that says too little."""
+NAMES = {
+    "etcd": {"server": "etcd"},
+    "temporal": {"server": "temporal-server", "sql": "temporal-sql-tool"},
+}
+"""Programs of a part that Go would name by a package that says too little."""
 
 
 class NoClusterError(Exception):
@@ -46,20 +49,22 @@ def only_one(name: str) -> Iterator[None]:
         yield
 
 
-def programs(part: str) -> Path:
+def programs(part: str, parts: Path = PARTS) -> Path:
     """The folder with a part's programs (kubernetes, etcd, coredns, helm), built now if they are not there yet.
+
+    parts: where the part's module lies, if it is none of the test cluster's.
 
     Raises:
         NoClusterError: there is no Go here, or the build failed.
     """
-    module = PARTS / part
+    module = parts / part
     flags = _linker_flags(part, (module / "go.mod").read_text("utf-8"))
     key = hashlib.sha256(b"\0".join([*(file.read_bytes() for file in _module_files(module)), flags.encode()]))
     built = cache_folder() / f"{part}-{key.hexdigest()[:12]}"
     if not built.exists():
         with only_one(part):
             if not built.exists():  # nobody else has built it while this process waited
-                _build(part, flags, built)
+                _build(module, flags, built)
     return built
 
 
@@ -84,15 +89,16 @@ def _linker_flags(part: str, go_mod: str) -> str:
     return "-s -w " + " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
 
 
-def _build(part: str, flags: str, built: Path) -> None:
+def _build(module: Path, flags: str, built: Path) -> None:
     """Build in a copy, so that a build that was cut short leaves nothing that looks whole."""
+    part = module.name
     if shutil.which("go") is None:
-        raise NoClusterError(f"the program `go` builds {part} of the test cluster and is not installed")
+        raise NoClusterError(f"the program `go` builds {part} and is not installed")
     with tempfile.TemporaryDirectory(prefix=f"{part}-", dir=cache_folder()) as folder:
         work, out = Path(folder) / "module", Path(folder) / "programs"
         work.mkdir()
         out.mkdir()
-        for file in _module_files(PARTS / part):
+        for file in _module_files(module):
             shutil.copy(file, work)
         packages = tool_packages((work / "go.mod").read_text("utf-8"))
         command = [
@@ -117,7 +123,6 @@ def _build(part: str, flags: str, built: Path) -> None:
         )
         if finished.returncode != 0:
             raise NoClusterError(f"{part} did not build: {finished.stdout.strip()[-2000:]}")
-        for old, new in NAMES.items():
-            if (out / old).exists():
-                (out / old).rename(out / new)
+        for old, new in NAMES.get(part, {}).items():
+            (out / old).rename(out / new)
         out.rename(built)
