@@ -48,7 +48,7 @@ class PollingHints:
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
-        self._watches: defaultdict[str, set[PollingWatch]] = defaultdict(set)
+        self._watches: defaultdict[str, dict[PollingWatch, None]] = defaultdict(dict)  # told in the order they came
         self._heads: dict[str, int] = {}
         self._has_watches = asyncio.Event()
 
@@ -60,14 +60,14 @@ class PollingHints:
     def watch(self, thread_id: str) -> PollingWatch:
         """See `ports.Hints`."""
         watch = PollingWatch(self, thread_id)
-        self._watches[thread_id].add(watch)
+        self._watches[thread_id][watch] = None
         if thread_id != OWED:
             self._has_watches.set()
         return watch
 
     def forget(self, thread_id: str, watch: PollingWatch) -> None:
         """Drop a watch that was closed."""
-        self._watches[thread_id].discard(watch)
+        self._watches[thread_id].pop(watch, None)
         if not self._watches[thread_id]:
             del self._watches[thread_id]
             self._heads.pop(thread_id, None)
