@@ -33,8 +33,10 @@ LABEL org.opencontainers.image.title="turnkeeper" \
       org.opencontainers.image.description="Threads of messages, each worked on by one worker at a time" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=dependencies /opt/turnkeeper /opt/turnkeeper
-RUN --mount=type=bind,from=package,source=/build/dist,target=/dist \
-    /opt/turnkeeper/bin/pip install --no-cache-dir --no-index --no-deps --disable-pip-version-check /dist/*.whl
+# A copy, not a mount: buildah would not see that what it mounts has changed, and keep the layer of an older tree.
+COPY --from=package /build/dist /dist
+RUN /opt/turnkeeper/bin/pip install --no-cache-dir --no-index --no-deps --disable-pip-version-check /dist/*.whl && \
+    rm -r /dist
 # Nothing is written beside the program: the root may be read-only. Lines reach `kubectl logs` as they are written.
 # A user by name, which kopf asks for, whatever number the pod runs as.
 ENV PATH=/opt/turnkeeper/bin:${PATH} PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 USER=turnkeeper
