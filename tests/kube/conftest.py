@@ -21,9 +21,11 @@ collect_ignore = (
         "test_access.py",
         "test_api.py",
         "test_hands.py",
+        "test_herd.py",
         "test_lost_answers.py",
         "test_owners.py",
         "test_refusals.py",
+        "test_requests.py",
         "test_renewals.py",
         "test_watching.py",
     ]

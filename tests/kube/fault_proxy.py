@@ -88,9 +88,28 @@ class Request:
     connection: int
 
 
+@dataclass(slots=True)
+class Limit:
+    """So many writes a second, and a tenth of that at once."""
+
+    per_second: float
+    left: float = 0.0
+    at_seconds: float = field(default_factory=time.monotonic)
+
+    def lets_in(self) -> bool:
+        """Count a write, unless it is one too many."""
+        now = time.monotonic()
+        self.left = min(self.left + (now - self.at_seconds) * self.per_second, self.per_second / 10)
+        self.at_seconds = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
 @dataclass
 class FaultProxy:
-    """`requests` are those that came, in order; `met` are the rules that were used up or begun."""
+    """`requests` are those that came, in order, `refused` those over the limit; `met` counts what met trouble."""
 
     session: ClientSession
     upstream: str
@@ -98,7 +117,9 @@ class FaultProxy:
     url: str = ""
     rules: list[Rule] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
+    refused: list[Request] = field(default_factory=list)
     met: int = 0
+    limit: Limit | None = None
     watches: set[asyncio.Transport] = field(default_factory=set)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -109,6 +130,10 @@ class FaultProxy:
     def clear(self) -> None:
         """Let everything through again."""
         self.rules.clear()
+
+    def limit_writes(self, per_second: float) -> None:
+        """Answer 429 to what is more, as an overloaded API server does."""
+        self.limit = Limit(per_second)
 
     def cut_watches(self) -> None:
         """Cut every watch that is open."""
@@ -122,7 +147,11 @@ class FaultProxy:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Carry one request, or let it meet its trouble."""
         connection: int = request.transport.get_extra_info("peername")[1] if request.transport is not None else 0
-        self.requests.append(Request(request.method, request.raw_path, time.monotonic(), connection))
+        came = Request(request.method, request.raw_path, time.monotonic(), connection)
+        self.requests.append(came)
+        if self.limit is not None and request.method != "GET" and not self.limit.lets_in():
+            self.refused.append(came)
+            return web.Response(status=429, headers={"Retry-After": "1"}, text="too many requests")
         match self._trouble_of(request):
             case Refuse(status, headers, body):
                 return web.Response(status=status, headers=headers, text=body, content_type="application/json")

@@ -6,16 +6,22 @@ runs in the timers' context, not in that of the request that was refused; its fa
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from turnkeeper.core.lookagain import Look, arm, hasten
 from turnkeeper.core.trace import Decision
 from turnkeeper.errors import TurnkeeperError
 from turnkeeper.ports import Clock, Observer
 from turnkeeper.runner.timers import Timers
+
+AT_ONCE = 8
+"""Looks taken at once: of a thousand that come due together, each reads its row just before it claims, and finds what
+another runner has taken meanwhile. Arbitrary: fills a journal's batches, and is no burden to an API server."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +39,7 @@ class Looks:
         self._armed: dict[str, Look] = {}
         self._ripening: set[str] = set()
         self._by_session: defaultdict[str, set[str]] = defaultdict(set)
+        self._places = asyncio.Semaphore(AT_ONCE)  # in line by the time at which they came due
 
     def __len__(self) -> int:
         return len(self._armed)
@@ -56,8 +63,23 @@ class Looks:
     def session_gone(self, session: str) -> None:
         """Make the looks at this session's threads due at once, spread a little."""
         for thread_id in list(self._by_session.get(session, ())):
-            draw = random.random()  # noqa: S311 - jitter, not a secret
-            self._put(hasten(self._armed[thread_id], now_seconds=self._clock.monotonic(), draw=draw))
+            self._hasten(self._armed[thread_id], random.random())  # noqa: S311 - jitter, not a secret
+
+    def take_over(self, thread_ids: Sequence[str]) -> None:
+        """Look at once at threads whose holder is gone; if they are many, in an order that is this runner's own.
+
+        So two runners seldom try for the same thread, and each finds taken what the other has taken meanwhile.
+        """
+        is_many = len(thread_ids) > AT_ONCE
+        for thread_id in thread_ids:
+            look = self._armed.get(thread_id)
+            if look is None or look.ripe:  # a gap that was waited for is over: the thread ran meanwhile
+                look = Look(thread_id=thread_id, session="", due_seconds=math.inf)
+                self._observer.decided(Decision.ARM, thread_id)
+            self._hasten(look, random.random() if is_many else 0.0)  # noqa: S311 - jitter, not a secret
+
+    def _hasten(self, look: Look, draw: float) -> None:
+        self._put(hasten(look, now_seconds=self._clock.monotonic(), draw=draw))
 
     def disarm(self, thread_id: str) -> None:
         """Forget a thread's look: the thread is taken here."""
@@ -90,13 +112,15 @@ class Looks:
         return thread_id in self._ripening
 
     async def _take_look(self, look: Look) -> None:
-        if self._armed.get(look.thread_id) is look:
+        async with self._places:
+            if self._armed.get(look.thread_id) is not look:
+                return  # disarmed or armed anew while it stood in line
             del self._armed[look.thread_id]
             self._forget(look)
-        self._observer.decided(Decision.LOOK_AGAIN, look.thread_id)
-        try:
-            result = await self._look(look)
-        except TurnkeeperError as error:
-            result = "failed"
-            _log.warning("thread %a: a look failed, the sweep will find it: %s", look.thread_id, error)
-        self._observer.looked(result)
+            self._observer.decided(Decision.LOOK_AGAIN, look.thread_id)
+            try:
+                result = await self._look(look)
+            except TurnkeeperError as error:
+                result = "failed"
+                _log.warning("thread %a: a look failed, the sweep will find it: %s", look.thread_id, error)
+            self._observer.looked(result)

@@ -186,12 +186,9 @@ class Runner(Requests):
         if session == self._keeper.session:
             return
         try:
-            thread_ids = await self.journal.ran_by(session)
+            self._looks.take_over(await self.journal.ran_by(session))
         except TurnkeeperError as error:
             _log.warning("what session %s ran can't be read, the sweep will find it: %s", session, error)
-            return
-        for thread_id in thread_ids:
-            self._looks.arm(thread_id, "", 0.0)
 
     async def _sweep_on_schedule(self) -> None:
         """Sweep at the start and, where nobody else asks for it, on an interval; soon again after a failure."""

@@ -21,6 +21,7 @@ import aiohttp
 
 from turnkeeper.adapters.kube.answers import Call, Object, refusal, retry_after_seconds, unanswered
 from turnkeeper.adapters.kube.connection import Connection
+from turnkeeper.adapters.kube.pace import Pace
 from turnkeeper.errors import TurnkeeperError, UnavailableError
 
 RETRY_AFTER_SECONDS = (0.1, 1.0, 10.0)
@@ -43,6 +44,7 @@ class Caller:
         self._on_called = on_called
         self._deadline_seconds = deadline_seconds
         self._not_before_seconds = 0.0
+        self._pace = Pace()
 
     async def call(self, call: Call, *, shown: str = "") -> Object:
         """Do a call within the deadline. shown: the object's name, where the path has none."""
@@ -85,13 +87,16 @@ class Caller:
             shortest, usual, longest = RETRY_AFTER_SECONDS
             asked = retry_after_seconds(headers)
             pause = max(shortest, min(usual if asked is None else asked, longest))
-            jitter = random.uniform(1.0, 1.2)  # noqa: S311 - jitter, not a secret
-            self._not_before_seconds = max(self._not_before_seconds, time.monotonic() + pause * jitter)
+            pause *= random.uniform(1.0, 1.2)  # noqa: S311 - jitter, not a secret
+            if time.monotonic() >= self._not_before_seconds:  # else it was sent before the pause and is told late
+                self._pace.refused(pause)
+            self._not_before_seconds = max(self._not_before_seconds, time.monotonic() + pause)
         return refused
 
     async def _wait_until_let_in(self, call: Call, ends_seconds: float) -> None:
-        while (wait := self._not_before_seconds - time.monotonic()) > 0:
-            if self._not_before_seconds >= ends_seconds:
+        place_seconds = self._pace.place()
+        while (wait := max(self._not_before_seconds, place_seconds) - time.monotonic()) > 0:
+            if wait >= ends_seconds - time.monotonic():
                 raise UnavailableError(
                     f"{call}: not sent: the API server asked this client to wait for another {wait:.1f} s (429)",
                     retry_after_seconds=wait,
