@@ -28,3 +28,7 @@ def python() -> Path:
             subprocess.run([str(interpreter), *install, "--requirement", str(REQUIREMENTS)], check=True)
             made.touch()
     return interpreter
+
+
+if __name__ == "__main__":
+    print(python())

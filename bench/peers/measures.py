@@ -33,19 +33,22 @@ from bench.peers.temporal_server import temporal_server
 
 WINDOWS = {"in_step": 1, "waiting": 8}
 
-NEVER = Case("default", lanes=3, trials=1, within_seconds=120.0)
-"""Of what nobody takes over by itself: how long that is watched."""
+WATCHED_SECONDS = 120.0
+"""How long it is watched that nobody takes over."""
 
 CASES = {
     "dbos": (
-        NEVER,
-        Case("default, the killed process is started again at once", restarts=True, lanes=2),
-        Case("fastest, the same", fast=True, restarts=True, lanes=2, trials=8),
+        Case("default, another process lives", lanes=3, trials=1, within_seconds=WATCHED_SECONDS),
+        Case("default, started again at once", restarts=True, lanes=2),
+        Case("fastest, started again at once", fast=True, restarts=True, lanes=2, trials=8),
     ),
-    "procrastinate": (Case("fastest", fast=True),),
-    "temporal": (NEVER, Case("fastest", fast=True)),
+    "procrastinate": (Case("fastest, its task each second", fast=True),),
+    "temporal": (
+        Case("default, an hour to close", lanes=3, trials=1, within_seconds=WATCHED_SECONDS),
+        Case("fastest, heartbeat timeout 0.3 s", fast=True),
+    ),
 }
-LONG = Case("default", lanes=5, trials=1, phase_seconds=600.0, within_seconds=660.0)
+LONG = Case("as documented, its task each 10 min", lanes=5, trials=1, phase_seconds=600.0, within_seconds=660.0)
 """Procrastinate's default, whose task runs each ten minutes: it waits beside everything else, and is idle meanwhile."""
 
 
@@ -83,10 +86,10 @@ def turns_of(peer: str, seconds: float, rounds: int, *, fast: bool = False) -> d
     return found
 
 
-def accept_of(peer: str, seconds: float) -> list[float]:
+def accept_of(peer: str, seconds: float, *, fast: bool = False) -> list[float]:
     """Return the latency of each message that a peer accepted, in milliseconds."""
     with (
-        prepared(peer, [False]) as [program],
+        prepared(peer, [fast]) as [program],
         tempfile.TemporaryDirectory(prefix="turnkeeper-peers-") as folder,
         program.running("work", "--starts", str(Path(folder) / "starts")),
     ):
@@ -138,6 +141,7 @@ def run(*, quick: bool) -> dict[str, Any]:
             figures["turns"][peer] = turns_of(peer, seconds, rounds)
             if peer == "dbos":
                 figures["turns"]["dbos_fast"] = turns_of(peer, seconds, rounds, fast=True)
+                figures["accept"]["dbos_fast"] = accept_of(peer, accept_seconds, fast=True)
             figures["accept"][peer] = accept_of(peer, accept_seconds)
             figures["takeover"] += takeovers_of(peer, cases, quick=quick)
             _say(peer)

@@ -29,12 +29,12 @@ TIMER_LANES = 10
 CASES: tuple[tuple[Case, tuple[str, ...], Mapping[str, str]], ...] = (
     (Case("default"), (), {}),
     (
-        Case("default, without connections between processes", lanes=TIMER_LANES, trials=1, phase_seconds=10.0),
+        Case("default, peers off: the timer alone", lanes=TIMER_LANES, trials=1, phase_seconds=10.0),
         (),
         takeover.TIMER_ALONE,
     ),
     (
-        Case(f"the same with a claim ttl of {takeover.TTL_SECONDS:.0f} s", fast=True),
+        Case(f"the timer alone, claim ttl {takeover.TTL_SECONDS:.0f} s", fast=True),
         takeover.FLAGS,
         takeover.TIMER_ALONE,
     ),

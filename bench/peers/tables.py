@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.peers.systems import SYSTEMS
 from bench.report import table
 from bench.tables import median, percentile, spread
-
-SYSTEMS = {
-    "floor": "the bare commits of a turn",
-    "turnkeeper": "turnkeeper",
-    "dbos": "DBOS Transact",
-    "dbos_fast": "DBOS Transact, its queue polled each 20 ms",
-    "procrastinate": "Procrastinate",
-    "temporal": "Temporal",
-}
 
 
 def peers_table(figures: Mapping[str, Any]) -> str:

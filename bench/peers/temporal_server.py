@@ -1,20 +1,24 @@
 """A Temporal service on the benchmark's PostgreSQL, from its Go module: set up as its own development settings are.
 
 The settings are those of the module's config/development-postgres12.yaml: every role in one process, four history
-shards, twenty connections. The schema is put up by the module's own tool. What is left out: metrics, archival, and the
-dynamic settings, which that file has for the project's own tests.
+shards, twenty connections. The schema is put up by the module's own tool. Three things differ. The driver is the other
+one that the service offers for PostgreSQL (pgx), which can be led to a socket in a folder. The visibility store, which
+lists and searches workflows and has no part in running them, is in memory, by the settings that
+config/development-sqlite.yaml has for it: its schema wants an extension that the benchmark's PostgreSQL lacks, and what
+it costs is spared the service. Metrics, archival, and dynamic settings for the module's own tests are left out.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 from urllib.parse import parse_qs, urlsplit
@@ -24,39 +28,55 @@ from bench.processes import NotStartedError
 from tests.cluster.programs import programs
 
 PARTS = Path(__file__).parent / "parts"
-PLUGIN = "postgres12"
+PLUGIN = "postgres12_pgx"
 HOST = "127.0.0.1"
 START_SECONDS = 90.0
 STOP_SECONDS = 15.0
 SERVICES = ("frontend", "history", "matching", "worker")
-STORES = {"temporal": 20, "temporal_visibility": 2}
-"""Databases, and the connections to each."""
+PORTS = range(10_000, 32_000)
+"""Below those that clients get, and below 32,768: the service keeps its ports in two bytes with a sign."""
+
+DATABASE = "temporal"
+CONNECTIONS = 20
 
 
 def free_ports(number: int) -> list[int]:
     """Return ports that nobody listens on."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in sockets]
+    found: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as one:
+            if one.connect_ex((HOST, port)) != 0:
+                found.append(port)
+        if len(found) == number:
+            return found
+    raise NotStartedError(f"{number} ports of {PORTS.start} to {PORTS.stop} are wanted, and are taken")
 
 
-def store(name: str, folder: str) -> dict[str, object]:
-    """Return a database as the service names it. folder: where PostgreSQL's socket lies; it wins over the address."""
+def stores(folder: str) -> dict[str, object]:
+    """Return the stores as the service names them. folder: where PostgreSQL's socket lies; it wins over the address."""
     sql = {
         "pluginName": PLUGIN,
-        "databaseName": name,
+        "databaseName": DATABASE,
         "connectAddr": f"{HOST}:5432",
         "connectProtocol": "tcp",
         "connectAttributes": {"host": folder},
         "user": "postgres",
         "password": "",
-        "maxConns": STORES[name],
-        "maxIdleConns": STORES[name],
+        "maxConns": CONNECTIONS,
+        "maxIdleConns": CONNECTIONS,
         "maxConnLifetime": "1h",
     }
-    return {"sql": sql}
+    visibility = {
+        "pluginName": "sqlite",
+        "databaseName": "default",
+        "connectAddr": "localhost",
+        "connectProtocol": "tcp",
+        "connectAttributes": {"mode": "memory", "cache": "private"},
+        "maxConns": 1,
+        "maxIdleConns": 1,
+        "maxConnLifetime": "1h",
+    }
+    return {"default": {"sql": sql}, "visibility": {"sql": visibility}}
 
 
 def settings(folder: str, ports: list[int]) -> dict[str, object]:
@@ -74,7 +94,7 @@ def settings(folder: str, ports: list[int]) -> dict[str, object]:
             "defaultStore": "default",
             "visibilityStore": "visibility",
             "numHistoryShards": 4,
-            "datastores": {"default": store("temporal", folder), "visibility": store("temporal_visibility", folder)},
+            "datastores": stores(folder),
         },
         "global": {"membership": {"maxJoinDuration": "30s", "broadcastAddress": HOST}},
         "services": services,
@@ -89,19 +109,18 @@ def settings(folder: str, ports: list[int]) -> dict[str, object]:
     }
 
 
-def put_up(tool: Path, name: str, folder: str) -> None:
-    """Make a database with its schema."""
-    schema = f"postgresql/v12/{name.removeprefix('temporal_')}"
-    command = [str(tool), "--plugin", PLUGIN, "--ep", HOST, "--port", "5432", "--user", "postgres", "--db", name]
+def put_up(tool: Path, folder: str) -> None:
+    """Make the database with its schema."""
+    command = [str(tool), "--plugin", PLUGIN, "--ep", HOST, "--port", "5432", "--user", "postgres", "--db", DATABASE]
     command += ["--connect-attributes", f"host={folder}"]
     for step in (
         ["create-database", "--defaultdb", "postgres"],
         ["setup-schema", "--version", "0.0"],
-        ["update-schema", "--schema-name", schema],
+        ["update-schema", "--schema-name", "postgresql/v12/temporal"],
     ):
         made = subprocess.run([*command, *step], capture_output=True, text=True, check=False)
         if made.returncode != 0:
-            raise NotStartedError(f"{step[0]} of {name} failed: {(made.stdout + made.stderr)[-2000:]}")
+            raise NotStartedError(f"temporal-sql-tool {step[0]} failed: {(made.stdout + made.stderr)[-2000:]}")
 
 
 @contextmanager
@@ -109,8 +128,7 @@ def temporal_server(where: Place) -> Iterator[str]:
     """Yield the address of a service on a database; stop it on leaving."""
     built = programs("temporal", PARTS)
     [folder] = parse_qs(urlsplit(where.driver_url).query)["host"]
-    for name in STORES:
-        put_up(built / "temporal-sql-tool", name, folder)
+    put_up(built / "temporal-sql-tool", folder)
     ports = free_ports(2 * len(SERVICES))
     with tempfile.TemporaryDirectory(prefix="turnkeeper-temporal-") as home, tempfile.TemporaryFile() as log:
         file = Path(home) / "temporal.yaml"

@@ -8,8 +8,8 @@
   task of that page is used as it stands there: every tenth minute, for workers silent for 30 seconds.
 
 The fastest that it allows: a heartbeat, its bound and the periodic task's schedule are all free. The schedule takes
-seconds as a sixth field, so the task runs each second; a worker counts as stalled after two seconds without any of its
-four heartbeats.
+seconds as a sixth field, so the task runs each second; a worker counts as stalled after a second without any of
+its four heartbeats.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ CONCURRENCY = 32
 POOL_SIZE = 16
 """Arbitrary: above the pool's default of four, which worker, listener, client and 32 jobs would share."""
 
-FAST_HEARTBEAT_SECONDS = 0.5
-FAST_STALLED_SECONDS = 2.0
+FAST_HEARTBEAT_SECONDS = 0.25
+FAST_STALLED_SECONDS = 1.0
 
 
 class ProcrastinatePeer:

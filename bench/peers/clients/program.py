@@ -109,6 +109,8 @@ def main() -> None:
         asyncio.run(work(peer, given.starts))
     else:
         asyncio.run(send_told(peer))
+    sys.stdout.flush()
+    os._exit(0)  # threads of a peer's library that are still about have crashed the interpreter's own end
 
 
 if __name__ == "__main__":
