@@ -8,9 +8,9 @@
   turn may take an hour here. That alone, without the heartbeats that nobody has unless he asks, is the default.
 
 The fastest that it allows ("Activity Heartbeats", "Retry Policy"): an activity that sends heartbeats is tried again
-once none came for its heartbeat timeout. No page gives a least one. The SDK passes heartbeats on each 0.8 of it, so 0.3 s
-leaves 60 ms for one to be late; on a busy machine it took 1.4 to 2 s to be noticed, and a timeout of a second 1 to 2.7.
-The first retry's interval is a second unless it is set.
+once none came for its heartbeat timeout. No page gives a least one. The SDK passes heartbeats on each 0.8 of it, so of
+0.3 s there are 60 ms left for one to be late. On a busy machine that was noticed after 1.4 to 2.2 s, and a timeout of a
+second after 1 to 2.7. The first retry's interval is a second unless it is set.
 """
 
 from __future__ import annotations
