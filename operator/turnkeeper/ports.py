@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from turnkeeper.core.claim import Busy, Claimed, SessionGone, SessionRecord
+from turnkeeper.core.cursor import AcceptVerdict
 from turnkeeper.core.draft import Act
-from turnkeeper.core.ending import AlreadyEnded, Ended, Ending
-from turnkeeper.core.taking import TakeVerdict
+from turnkeeper.core.ending import Ending, EndVerdict
+from turnkeeper.core.taking import OpenVerdict, TakeVerdict
 from turnkeeper.core.trace import Decision
-from turnkeeper.core.turn import Start, Started, StartVerdict, Superseded
+from turnkeeper.core.turn import Start, Started, StartVerdict
 from turnkeeper.core.values import Claim, Entry, Json, Message, Parked, Question, Run, Stats, Thread
 from turnkeeper.core.words import Ask, ThreadState
 
@@ -140,12 +141,13 @@ class Taking(Protocol):
     async def take(self, thread_id: str, session: str, how: Start) -> TakeVerdict:
         """Claim and start, under a nonce derived from `how.run_id`: repeating the call adopts."""
 
+    async def accept(self, accepting: Act[AcceptVerdict], session: str, how: Start) -> OpenVerdict:
+        """Record a message, and take its thread as `take` does if that costs no transaction more."""
+
     async def take_again(self, started: Started, how: Start) -> StartVerdict:
         """Start the thread's next turn under the claim that ended its last one; anything but Started releases it."""
 
-    async def end(
-        self, started: Started, ending: Ending, now_ms: int, *, keep_claim: bool
-    ) -> Ended | AlreadyEnded | Superseded:
+    async def end(self, started: Started, ending: Ending, now_ms: int, *, keep_claim: bool) -> EndVerdict:
         """End a run. The claim is released unless `keep_claim` and the thread is still owed (`released` False)."""
 
     async def let_go(self, started: Started) -> None:
@@ -183,10 +185,9 @@ class Peers(Protocol):
     """Notices (spec action DeathNotice) that another runner's process is gone, well before its silence would tell.
 
     May miss any: the timer is behind it. Does not promise to be right: a wrong notice costs a run its claim, no more.
-    `address` is where this process answers its peers, empty where it does not.
     """
 
-    address: str
+    address: str  # where this process answers its peers; empty where it does not
 
     def present(self, session: str) -> None:
         """Answer peers with this session from now on: to be said before the session exists."""

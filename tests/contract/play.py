@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from turnkeeper.core.cursor import Accepted, Clash, Known, NewMessage, accept
-from turnkeeper.core.ending import AlreadyEnded, Ended, Ending, append, end
-from turnkeeper.core.turn import Start, Started, StartVerdict, Superseded, start
+from turnkeeper.core.ending import Ending, EndVerdict, append, end
+from turnkeeper.core.turn import Start, Started, StartVerdict, start
 from turnkeeper.core.values import Fence, Json, Question
 from turnkeeper.core.words import Ask, Mode, Outcome
 from turnkeeper.ports import Journal
@@ -64,7 +64,7 @@ async def emit(journal: Journal, started: Started, number: int, event: Json = "e
 
 async def finish(
     journal: Journal, started: Started, ending: Ending | None = None, *, keep_claim: bool = False
-) -> Ended | AlreadyEnded | Superseded:
+) -> EndVerdict:
     """End a run, as completed if nothing else is said."""
     how_it_ends = ending or Ending(outcome=Outcome.COMPLETED, answer="done")
     act = end(started.thread.thread_id, started.run.run_id, started.fence, how_it_ends, 4, keep_claim=keep_claim)

@@ -12,6 +12,8 @@ from tests.contract.play import asking, emit, expect, how, send, try_start
 from tests.contract.stores import Store
 from tests.invariants import breaches, dump_of
 from turnkeeper.core.claim import Busy, SessionGone
+from turnkeeper.core.cursor import Accepted, AcceptVerdict, Known, NewMessage, accept
+from turnkeeper.core.draft import Act
 from turnkeeper.core.ending import AlreadyEnded, Ended, Ending
 from turnkeeper.core.stopping import stop
 from turnkeeper.core.turn import NothingOwed, Started, Superseded
@@ -85,6 +87,28 @@ async def test_a_take_that_is_repeated_is_the_same_take(cluster: Cluster) -> Non
     assert (again.run, again.fence, again.prompts) == (first.run, first.fence, first.prompts)
     await one.taking.end(again, DONE, 5, keep_claim=False)
     assert await cluster.store.claim_of("t") is None
+
+
+def accepting(message_id: str, thread_id: str = "t", mode: Mode = Mode.STEER) -> Act[AcceptVerdict]:
+    """Return the act that records a message."""
+    return accept(NewMessage(message_id=message_id, content="hello", mode=mode), thread_id, 1)
+
+
+async def test_a_message_is_recorded_and_taken_at_once_or_left_to_take(cluster: Cluster) -> None:
+    """Which of both depends on the stores; whether the message stands does not, and repeating it does nothing twice."""
+    one, two = cluster.runners
+    accepted, taken = await one.taking.accept(accepting("m1", "new"), "one", how("r1"))
+    started = expect(taken if taken is not None else await one.take("r1", "new"), Started)
+    assert [message.seq for message in started.prompts] == [expect(accepted, Accepted).message.seq]
+    assert isinstance((await one.taking.accept(accepting("m1", "new"), "one", how("r9")))[0], Known)
+    later, not_taken = await two.taking.accept(accepting("m2", "new"), "two", how("r2"))
+    assert (expect(later, Accepted).message.seq, not_taken) == (accepted.message.seq + 2, None)
+    ended = expect(await one.taking.end(started, DONE, 5, keep_claim=False), Ended)
+    assert ended.thread.is_owed
+    following = expect(await two.take("r2", "new"), Started)
+    await two.taking.end(following, DONE, 5, keep_claim=False)
+    dumps = [dump for dump in await dump_of(two.journal) if dump.row.thread_id == "new"]
+    assert breaches(dumps, at_rest=True) == []
 
 
 @pytest.mark.parametrize("thread_id", ["nowhere", "done", "paused", "noted"])

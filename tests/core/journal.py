@@ -83,8 +83,9 @@ class DictJournal:
     def seen(self, act: Act[T], *, repeated: bool = False) -> Seen:
         """Return what the act's needs name, and nothing else."""
         kept, needs = self.threads.get(act.thread_id), act.needs
-        if kept is None:
+        if kept is None and not act.creates:
             return Seen(repeated=repeated)
+        kept = kept or Kept(Thread(thread_id=act.thread_id))  # databases make the row before they look
         parked = kept.parked.get(needs.parked_seq) if needs.parked_seq else None
         turn = kept.row.turn
         # Databases look for what waits only where the cursors say that something does.

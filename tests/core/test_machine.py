@@ -64,6 +64,15 @@ class Core(RuleBasedStateMachine):
             assert isinstance(self.world.journal.lose(act), Accepted)
         self.sent.append((thread_id, new))
 
+    @rule(pick=PICK, thread_id=THREADS, mode=st.sampled_from([*Mode, Mode.STEER]), lost=FLAG)
+    def accepts_and_takes(self, pick: int, thread_id: str, mode: Mode, lost: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+        process = self.process(pick)
+        if thread_id in process.threads:
+            return
+        new = NewMessage(message_id=self.world.name("m"), content="hello", mode=mode)
+        self.world.accept_and_take(process, accept(new, thread_id, self.world.made), lost=lost)
+        self.sent.append((thread_id, new))
+
     @precondition(lambda self: self.sent)
     @rule(pick=PICK, is_other=FLAG)
     def accepts_again(self, pick: int, is_other: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis

@@ -8,14 +8,17 @@ machine draws; nothing here does.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from tests.core.journal import DictJournal
 from tests.invariants import ThreadDump, breaches, cursors_forward
 from turnkeeper.core.claim import Claimed, claim
+from turnkeeper.core.cursor import AcceptVerdict
+from turnkeeper.core.draft import Act
 from turnkeeper.core.ending import Ended, Ending, Written, append, end, record_step
 from turnkeeper.core.questions import answer
-from turnkeeper.core.taking import Taker, take, take_again
+from turnkeeper.core.taking import Taker, accept_and_take, sets_off, take, take_again
 from turnkeeper.core.turn import Start, Started, Superseded, start
 from turnkeeper.core.values import Claim, Question, Thread
 from turnkeeper.core.words import Ask, Outcome, Resolution
@@ -108,6 +111,23 @@ class World:
             assert (again.run, again.fence, again.thread) == (verdict.run, verdict.fence, verdict.thread)
             assert (again.prompts, again.questions) == (verdict.prompts, verdict.questions)
         self._mind(process, thread_id, verdict)
+
+    def accept_and_take(self, process: Process, accepting: Act[AcceptVerdict], *, lost: bool) -> None:
+        """Record a message and take its thread in one transaction, as two would that nobody comes between."""
+        run_id, thread_id = self.name("r"), accepting.thread_id
+        how = self.how(run_id, ripe=False, apart=False)
+        act = accept_and_take(accepting, Taker(process.session, f"n-{run_id}"), how)
+        apart = deepcopy(self.journal)
+        accepted, taken = self.journal.run(act)
+        assert accepted == apart.run(accepting)
+        assert (taken is not None) == sets_off(accepted, run_id)
+        if taken is not None:
+            assert taken == apart.run(act.second)
+        assert (self.journal.threads, self.journal.claims) == (apart.threads, apart.claims)
+        if lost and isinstance(taken, Started):
+            assert self.journal.lose(act)[1] == taken
+        if taken is not None:
+            self._mind(process, thread_id, taken)
 
     def claim(self, process: Process, thread_id: str, journal_token: int | None = None) -> None:
         """Claim alone, as where claims and journal are two stores."""

@@ -67,7 +67,8 @@ class PointedJournal(SqlJournal):
         await self._gate.hold()
         await self._hook(f"before:{act.name}", act.thread_id)
         verdict = await super().transact(act)
-        await self._hook(f"after:{act.name}", act.thread_id)
+        for name, _ in act.parts(verdict):
+            await self._hook(f"after:{name}", act.thread_id)
         await self._gate.hold()
         return verdict
 

@@ -14,9 +14,8 @@ from turnkeeper.ports import Turn
 THREADS = [f"thread-{number}" for number in range(20)]
 
 IN_ONE_STEP = [
-    "before:accept",
+    "before:accept",  # which takes, too
     "after:accept",
-    "before:take",
     "after:take",
     "before:append",
     "after:append",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from tests.sim.trace import At, Event, Trace
 from tests.sim.wires import Line
 from turnkeeper.adapters.memory import MemoryClaims, MemoryJournal, ThreadStore
 from turnkeeper.core.claim import Busy, Claimed, SessionGone, SessionRecord
+from turnkeeper.core.cursor import Accepted
 from turnkeeper.core.draft import Act
 from turnkeeper.core.ending import AlreadyEnded, Ended
+from turnkeeper.core.pairing import Pair
 from turnkeeper.core.trace import Decision
 from turnkeeper.core.turn import NothingOwed, Started, Superseded
 from turnkeeper.core.values import Claim, Entry, Thread
@@ -195,8 +198,22 @@ class TracedJournal(MemoryJournal):
         kept = self.store.threads.get(act.thread_id)
         before = kept.thread if kept is not None else Thread(thread_id=act.thread_id)
         verdict = await super().transact(act)
-        self.told.acted(act, verdict, before, self.store.threads.get(act.thread_id), fused=self._fused)
+        kept = self.store.threads.get(act.thread_id)
+        if isinstance(act, Pair):
+            self._tell_pair(act, verdict, before, kept)
+        else:
+            self.told.acted(act, verdict, before, kept, fused=self._fused)
         return verdict
+
+    def _tell_pair(self, act: Pair[Any, Any], verdict: Any, before: Thread, kept: ThreadStore | None) -> None:  # noqa: ANN401 - the pair of both acts' verdicts
+        """Tell of both acts, one after the other."""
+        accepted, taken = verdict
+        between = accepted.thread if isinstance(accepted, Accepted) else before
+        if kept is not None:
+            first = replace(kept, thread=between, entries=kept.entries[: between.last_seq])
+            self.told.acted(act.first, accepted, before, first, fused=self._fused)
+        if taken is not None:
+            self.told.acted(act.second, taken, between, kept, fused=self._fused)
 
     async def thread(self, thread_id: str) -> Thread | None:
         """See `ports.Journal`."""

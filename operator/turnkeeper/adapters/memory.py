@@ -67,19 +67,21 @@ class MemoryJournal:
         """See `ports.Journal`."""
         verdict = self._transact(act)
         if self._observer is not None:
-            self._observer.acted(act.name, act.thread_id, verdict_name(verdict), 0.0)
+            for name, each in act.parts(verdict):
+                self._observer.acted(name, act.thread_id, verdict_name(each), 0.0)
         return verdict
 
     def _transact(self, act: Act[T]) -> T:
         kept = self.store.threads.get(act.thread_id)
-        verdict, change = act.decide(self._seen(kept, act.needs))
+        verdict, change = act.decide(self._seen(act.thread_id, kept, act.needs))
         if change is not None:
             self._apply(change)
         return verdict
 
-    def _seen(self, kept: ThreadStore | None, needs: Needs) -> Seen:
+    def _seen(self, thread_id: str, kept: ThreadStore | None, needs: Needs) -> Seen:
+        claim, sessions = self.store.claims.get(thread_id), frozenset(self.store.sessions)
         if kept is None:
-            return Seen()
+            return Seen(claim=claim, sessions=sessions)
         turn, run = kept.thread.turn, kept.thread.run
         retrying = min((p for p in kept.parked.values() if p.ask_seq), key=lambda p: p.ask_seq, default=None)
         parked = kept.parked.get(needs.parked_seq)
@@ -87,7 +89,6 @@ class MemoryJournal:
         waiting = _by_seq(m for m in kept.messages.values() if m.fate is Fate.PENDING)
         turn_ids = {of.turn_id for of in (turn, retrying) if of is not None}
         run_id = needs.run_id or (run.run_id if run is not None else "")
-        claim = self.store.claims.get(kept.thread.thread_id)
         return Seen(
             thread=kept.thread,
             message=kept.messages.get(needs.message_id),
@@ -102,7 +103,7 @@ class MemoryJournal:
             retry_prompts=_prompts(kept, retrying.turn_id, retrying.leg) if retrying is not None else (),
             died_with=self._died_with(kept.thread.session),
             claim=claim,
-            sessions=frozenset(self.store.sessions),
+            sessions=sessions,
         )
 
     def _died_with(self, session: str) -> int:

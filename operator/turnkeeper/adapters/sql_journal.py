@@ -90,7 +90,8 @@ class SqlJournal(SqlReads):
             msg = f"thread {act.thread_id!a}: no answer from the journal in {2 * DEADLINE_SECONDS:.0f} s"
             raise UnknownOutcomeError(msg) from error
         if self._observer is not None:
-            self._observer.acted(act.name, act.thread_id, verdict_name(verdict), loop.time() - began)
+            for name, each in act.parts(verdict):
+                self._observer.acted(name, act.thread_id, verdict_name(each), loop.time() - began)
         return verdict
 
     async def aclose(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from turnkeeper.core import ending, taking
-from turnkeeper.core.ending import AlreadyEnded, Ended, Ending
-from turnkeeper.core.taking import Taker, TakeVerdict
-from turnkeeper.core.turn import Start, Started, StartVerdict, Superseded
+from turnkeeper.core.cursor import AcceptVerdict
+from turnkeeper.core.draft import Act
+from turnkeeper.core.ending import Ending, EndVerdict
+from turnkeeper.core.taking import OpenVerdict, Taker, TakeVerdict
+from turnkeeper.core.turn import Start, Started, StartVerdict
 from turnkeeper.core.values import Claim
 from turnkeeper.ports import Claims, Journal
 
@@ -21,13 +23,15 @@ class SqlTaking:
         """See `ports.Taking`."""
         return await self._journal.transact(taking.take(thread_id, Taker(session, how.run_id), how))
 
+    async def accept(self, accepting: Act[AcceptVerdict], session: str, how: Start) -> OpenVerdict:
+        """See `ports.Taking`."""
+        return await self._journal.transact(taking.accept_and_take(accepting, Taker(session, how.run_id), how))
+
     async def take_again(self, started: Started, how: Start) -> StartVerdict:
         """See `ports.Taking`."""
         return await self._journal.transact(taking.take_again(started.thread.thread_id, started.fence, how))
 
-    async def end(
-        self, started: Started, ending_: Ending, now_ms: int, *, keep_claim: bool
-    ) -> Ended | AlreadyEnded | Superseded:
+    async def end(self, started: Started, ending_: Ending, now_ms: int, *, keep_claim: bool) -> EndVerdict:
         """See `ports.Taking`."""
         act = ending.end(
             started.thread.thread_id, started.run.run_id, started.fence, ending_, now_ms, keep_claim=keep_claim

@@ -15,8 +15,10 @@ from dataclasses import replace
 
 from turnkeeper.core import ending, turn
 from turnkeeper.core.claim import Busy, Claimed
-from turnkeeper.core.ending import AlreadyEnded, Ended, Ending
-from turnkeeper.core.taking import TakeVerdict
+from turnkeeper.core.cursor import AcceptVerdict
+from turnkeeper.core.draft import Act
+from turnkeeper.core.ending import Ended, Ending, EndVerdict
+from turnkeeper.core.taking import OpenVerdict, TakeVerdict
 from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict, Superseded
 from turnkeeper.core.values import Claim, Fence, Thread
 from turnkeeper.errors import UnavailableError
@@ -64,6 +66,15 @@ class TwoStepTaking:
             # that came before the release was refused busy, so the row is read once more after it.
         return verdict
 
+    async def accept(
+        self,
+        accepting: Act[AcceptVerdict],
+        session: str,  # noqa: ARG002 - the claim is in another store, and so another step
+        how: Start,  # noqa: ARG002 - as for the session: nothing is started here
+    ) -> OpenVerdict:
+        """See `ports.Taking`."""
+        return await self._journal.transact(accepting), None
+
     async def _claim_and_start(self, thread: Thread, session: str, how: Start) -> TakeVerdict:
         try:
             claimed = await self._claims.claim(thread.thread_id, session, how.run_id, thread.token)
@@ -83,9 +94,7 @@ class TwoStepTaking:
         """See `ports.Taking`."""
         return await self._start_or_release(started.thread.thread_id, _claim_of(started), how, holder_gone=False)
 
-    async def end(
-        self, started: Started, ending_: Ending, now_ms: int, *, keep_claim: bool
-    ) -> Ended | AlreadyEnded | Superseded:
+    async def end(self, started: Started, ending_: Ending, now_ms: int, *, keep_claim: bool) -> EndVerdict:
         """See `ports.Taking`."""
         act = ending.end(
             started.thread.thread_id, started.run.run_id, started.fence, ending_, now_ms, keep_claim=keep_claim
@@ -96,7 +105,7 @@ class TwoStepTaking:
         await self.let_go(started)
         return await self._read_after(verdict)
 
-    async def _read_after(self, verdict: Ended | AlreadyEnded | Superseded) -> Ended | AlreadyEnded | Superseded:
+    async def _read_after(self, verdict: EndVerdict) -> EndVerdict:
         """Return the verdict with the row as it is after the release: who came before it was refused busy."""
         if not isinstance(verdict, Ended):
             return verdict

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import TypeAlias
 
 from turnkeeper.core.draft import PENDING_LOADED_MAX, Act, Change, Draft, Needs, Seen
 from turnkeeper.core.names import digest
@@ -57,14 +58,17 @@ class Clash:
     message: Message
 
 
-def accept(new: NewMessage, thread_id: str, now_ms: int) -> Act[Accepted | Known | Clash]:
+AcceptVerdict: TypeAlias = Accepted | Known | Clash
+
+
+def accept(new: NewMessage, thread_id: str, now_ms: int) -> Act[AcceptVerdict]:
     """Return the act that records a message and, unless it is a note, asks for a turn (spec action Accept).
 
     Repeating it with the same id and body answers Known, whatever became of the first: a lost answer is asked again.
     """
     mark = digest(new.content, new.sender, new.mode)
 
-    def decide(seen: Seen) -> tuple[Accepted | Known | Clash, Change | None]:
+    def decide(seen: Seen) -> tuple[AcceptVerdict, Change | None]:
         thread = seen.thread or Thread(thread_id=thread_id)
         if seen.message is not None:
             if seen.message.digest == mark and seen.repeated:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from turnkeeper.core.values import Claim, Entry, Json, Message, Parked, Question, Run, Step, Thread
 from turnkeeper.core.words import Kind
@@ -93,6 +93,10 @@ class Act(Generic[T_co]):
     decide: Callable[[Seen], tuple[T_co, Change | None]]
     needs: Needs = field(default_factory=Needs)
     creates: bool = False
+
+    def parts(self, verdict: Any) -> tuple[tuple[str, object], ...]:  # noqa: ANN401 - its own verdict, told to observers
+        """Return the actions that were carried out, each by its name with its verdict."""
+        return ((self.name, verdict),)
 
 
 class Draft:

@@ -114,16 +114,17 @@ def find_step(thread_id: str, run_id: str, fence: Fence, name: str) -> Act[Recor
     return Act("find_step", thread_id, decide, Needs(step_name=name))
 
 
-def end(
-    thread_id: str, run_id: str, fence: Fence, ending: Ending, now_ms: int, *, keep_claim: bool
-) -> Act[Ended | AlreadyEnded | Superseded]:
+EndVerdict = Ended | AlreadyEnded | Superseded
+
+
+def end(thread_id: str, run_id: str, fence: Fence, ending: Ending, now_ms: int, *, keep_claim: bool) -> Act[EndVerdict]:
     """Return the act that ends a run (spec action End).
 
     keep_claim: the holder goes on at once if the thread is owed another turn; else a claim that shares the database is
     given back in the same transaction.
     """
 
-    def decide(seen: Seen) -> tuple[Ended | AlreadyEnded | Superseded, Change | None]:
+    def decide(seen: Seen) -> tuple[EndVerdict, Change | None]:
         thread = seen.thread
         if thread is None or not _is_held(thread, run_id, fence):
             return _ended_before(thread, seen.run, fence, keep_claim=keep_claim)
@@ -140,7 +141,7 @@ def end(
 
 def _ended_before(
     thread: Thread | None, run: Run | None, fence: Fence, *, keep_claim: bool
-) -> tuple[Ended | AlreadyEnded | Superseded, Change | None]:
+) -> tuple[EndVerdict, Change | None]:
     """Answer for a run that is not open: as the first time, if nobody has opened the thread since."""
     if thread is None or run is None or run.outcome is None or Fence(run.token, run.session) != fence:
         return _superseded(thread), None

@@ -10,11 +10,16 @@ from dataclasses import dataclass, replace
 
 from turnkeeper.core import turn
 from turnkeeper.core.claim import Busy, Claimed, SessionGone, claim
+from turnkeeper.core.cursor import Accepted, AcceptVerdict
 from turnkeeper.core.draft import Act, Change, Needs, Seen
+from turnkeeper.core.pairing import Pair, pair
 from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict, Superseded
 from turnkeeper.core.values import Fence
+from turnkeeper.core.words import Mode
 
 TakeVerdict = StartVerdict | Busy | SessionGone
+OpenVerdict = tuple[AcceptVerdict, TakeVerdict | None]
+"""What became of a message, and of the take that it set off; None where none was tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,21 @@ def take(thread_id: str, taker: Taker, how: Start) -> Act[TakeVerdict]:
 
     needs = Needs(pending=True, turn=True, questions=True, claim_for=taker.session)
     return Act("take", thread_id, decide, needs)
+
+
+def accept_and_take(accepting: Act[AcceptVerdict], taker: Taker, how: Start) -> Pair[AcceptVerdict, TakeVerdict]:
+    """Return the act that records a message and, where it finds its thread free, starts the turn that it asks for."""
+    return pair(accepting, take(accepting.thread_id, taker, how), lambda verdict: sets_off(verdict, how.run_id))
+
+
+def sets_off(verdict: AcceptVerdict, run_id: str) -> bool:
+    """Whether a message that was just accepted is to be taken at once. Where a run is open, its holder is asked first.
+
+    run_id: the run that would be started; open already, where the answer to the first try was lost.
+    """
+    if not isinstance(verdict, Accepted) or verdict.message.mode is Mode.NOTE or verdict.answered:
+        return False
+    return verdict.thread.run is None or verdict.thread.run.run_id == run_id
 
 
 def take_again(thread_id: str, fence: Fence, how: Start) -> Act[StartVerdict]:

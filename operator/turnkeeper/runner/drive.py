@@ -14,10 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from turnkeeper.core.claim import SessionGone
-from turnkeeper.core.ending import AlreadyEnded, Ended, Ending
-from turnkeeper.core.taking import TakeVerdict
-from turnkeeper.core.turn import Start, Started, StartVerdict, Superseded
-from turnkeeper.errors import TurnkeeperError, UnavailableError
+from turnkeeper.core.cursor import AcceptVerdict
+from turnkeeper.core.draft import Act
+from turnkeeper.core.ending import AlreadyEnded, Ended, Ending, EndVerdict
+from turnkeeper.core.taking import TakeVerdict, sets_off
+from turnkeeper.core.turn import NothingOwed, Start, Started, StartVerdict
+from turnkeeper.errors import TurnkeeperError, UnavailableError, UnknownOutcomeError
 from turnkeeper.ports import Clock, Handler, Hints, Journal, Observer, Peers, Taking
 from turnkeeper.runner.execution import Cause, Execution
 from turnkeeper.runner.options import RunnerOptions
@@ -61,13 +63,52 @@ class How:
     beside: bool = False
 
 
+class Opening:
+    """A message that is recorded as its thread is taken. `accepted` resolves with its verdict, for the sender.
+
+    Where the message is not what a turn begins with, it resolves only once the drive is over, and `sets_off` is False:
+    what follows the message is then for the sender to see to.
+    """
+
+    def __init__(self, accepting: Act[AcceptVerdict]) -> None:
+        self.accepting = accepting
+        self.accepted: asyncio.Future[AcceptVerdict] = asyncio.get_running_loop().create_future()
+        self.sets_off = False
+        self._outcome: AcceptVerdict | Exception = UnknownOutcomeError(f"thread {accepting.thread_id!a}: stopping")
+
+    async def record(self, taking: Taking, session: str, how: Start) -> TakeVerdict:
+        """Record the message, and take the thread if it sets off a turn."""
+        try:
+            verdict, taken = await taking.accept(self.accepting, session, how)
+        except Exception as error:
+            self._outcome = error
+            raise
+        self._outcome = verdict
+        if not sets_off(verdict, how.run_id):
+            return NothingOwed()
+        self.sets_off = True
+        self.close()
+        return taken if taken is not None else await taking.take(self.accepting.thread_id, session, how)
+
+    def close(self) -> None:
+        """Tell the sender, if that was not done yet."""
+        if self.accepted.done():
+            return
+        if isinstance(self._outcome, Exception):
+            self.accepted.set_exception(self._outcome)
+            self.accepted.exception()  # a sender that went away does not ask for it
+        else:
+            self.accepted.set_result(self._outcome)
+
+
 DriveVerdict = TakeVerdict | Ended | AlreadyEnded | Failed
 
 
 class Drive:
     """See the module. `first` resolves with the first verdict, for whoever waits to hear whether a run started.
 
-    keeps_claim: asked after each run whether the next turn may follow under the same claim.
+    keeps_claim: asked after each run whether the next turn may follow under the same claim. opening: the message that
+    it begins with, not yet recorded.
     """
 
     def __init__(
@@ -77,10 +118,12 @@ class Drive:
         tools: Tools,
         how: How,
         keeps_claim: Callable[[], bool],
+        opening: Opening | None = None,
     ) -> None:
         self.thread_id = thread_id
         self.session = session
         self.how = how
+        self.opening = opening
         self.nudged = False
         self.execution: Execution | None = None
         self.first: asyncio.Future[DriveVerdict] = asyncio.get_running_loop().create_future()
@@ -108,9 +151,7 @@ class Drive:
         return verdict
 
     async def _drive(self) -> DriveVerdict:
-        started: StartVerdict | SessionGone | DriveVerdict = await self._tools.taking.take(
-            self.thread_id, self.session, self._start()
-        )
+        started: StartVerdict | SessionGone | DriveVerdict = await self._begin()
         while True:
             if not self.first.done():
                 self.first.set_result(started)
@@ -120,6 +161,12 @@ class Drive:
             if not isinstance(ended, Ended) or ended.released:
                 return ended
             started = await self._tools.taking.take_again(started, self._start())
+
+    async def _begin(self) -> TakeVerdict:
+        taking = self._tools.taking
+        if self.opening is not None:
+            return await self.opening.record(taking, self.session, self._start())
+        return await taking.take(self.thread_id, self.session, self._start())
 
     def _start(self) -> Start:
         options = self._tools.options
@@ -133,7 +180,7 @@ class Drive:
             beside=self.how.beside,
         )
 
-    async def _run_turn(self, started: Started) -> Ended | AlreadyEnded | Superseded | Failed:
+    async def _run_turn(self, started: Started) -> EndVerdict | Failed:
         tools = self._tools
         tools.hints.tell(self.thread_id)
         live = LiveTurn(tools.workspace, started, tools.journal, tools.hints, tools.clock, tools.observer)
@@ -151,7 +198,7 @@ class Drive:
         tools.hints.tell(self.thread_id)
         return ended
 
-    async def _settle(self, started: Started, ending: Ending) -> Ended | AlreadyEnded | Superseded | Failed:
+    async def _settle(self, started: Started, ending: Ending) -> EndVerdict | Failed:
         """Record the run's end: only the write is tried again, never the turn, and no longer than a claim lasts."""
         tools = self._tools
         give_up = tools.clock.monotonic() + tools.options.claim_ttl_seconds

@@ -10,7 +10,8 @@ import asyncio
 from dataclasses import dataclass
 
 from turnkeeper.core import cursor, parking, questions, stopping
-from turnkeeper.core.cursor import Accepted, Clash, Known, NewMessage
+from turnkeeper.core.cursor import Accepted, AcceptVerdict, Clash, Known, NewMessage
+from turnkeeper.core.draft import Act
 from turnkeeper.core.ending import AlreadyEnded
 from turnkeeper.core.parking import AlreadyUnparked, NoSuchParked, ParkedAction
 from turnkeeper.core.questions import AlreadyResolved, NoSuchQuestion, WrongAnswer
@@ -70,8 +71,7 @@ class Requests:
         UnknownOutcomeError where the journal can't be reached: then send it again under the same id.
         """
         self._check_open()
-        act = cursor.accept(new, thread_id, self._tools.clock.wall_ms())
-        verdict = await self.journal.transact(act)
+        verdict, drive = await self._accept(cursor.accept(new, thread_id, self._tools.clock.wall_ms()), new.mode)
         if isinstance(verdict, Clash):
             raise StandsOtherwiseError(
                 f"thread {thread_id!a}: another message has the id {new.message_id!a}; send this one under its own",
@@ -83,15 +83,24 @@ class Requests:
                 message=message, thread=verdict.thread, outcome=message.fate, run_id=message.run_id, is_new=False
             )
         self._tools.hints.tell(thread_id)
-        outcome, run_id = await self._set_off(verdict)
+        outcome, run_id = await self._set_off(verdict, drive)
         return Sent(message=verdict.message, thread=verdict.thread, outcome=outcome, run_id=run_id, is_new=True)
 
-    async def _set_off(self, accepted: Accepted) -> tuple[str, str]:
+    async def _accept(self, accepting: Act[AcceptVerdict], mode: Mode) -> tuple[AcceptVerdict, Drive | None]:
+        """Record a message, and where nobody drives its thread here, with the take that it sets off: then its drive."""
+        opening = self._taker.open(accepting) if mode is not Mode.NOTE else None
+        if opening is None:
+            return await self.journal.transact(accepting), None
+        drive = self._taker.drives[accepting.thread_id]
+        verdict = await asyncio.shield(opening.accepted)
+        return verdict, drive if opening.sets_off else None
+
+    async def _set_off(self, accepted: Accepted, taken: Drive | None) -> tuple[str, str]:
         """Steer, take or look, in the order of their cost, and say which it was."""
         message, thread = accepted.message, accepted.thread
         if message.mode is Mode.NOTE:
             return "noted", ""
-        drive = self._take_unless_held(thread)
+        drive = taken or self._take_unless_held(thread)
         if accepted.answered:
             return "reply", await self._run_started(drive, message)
         if thread.run is not None:

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Callable, Coroutine
 
 from turnkeeper.core.claim import Busy, SessionGone
+from turnkeeper.core.cursor import AcceptVerdict
+from turnkeeper.core.draft import Act
 from turnkeeper.core.ending import AlreadyEnded, Ended
 from turnkeeper.core.lookagain import Look
 from turnkeeper.core.recovery import backoff_seconds
@@ -20,7 +22,7 @@ from turnkeeper.core.turn import Later, NeedsApart, Superseded
 from turnkeeper.core.words import ThreadState
 from turnkeeper.errors import TurnkeeperError
 from turnkeeper.ports import OWED, Watch
-from turnkeeper.runner.drive import Drive, DriveVerdict, Failed, How, Tools
+from turnkeeper.runner.drive import Drive, DriveVerdict, Failed, How, Opening, Tools
 from turnkeeper.runner.execution import Cause
 from turnkeeper.runner.looks import Looks
 from turnkeeper.runner.slots import Slots
@@ -92,13 +94,26 @@ class Taker:
         if apart or beside:
             self._slots.clear(thread_id)
         self._looks.disarm(thread_id)
-        how = How(ripe=ripe, apart=apart, beside=beside)
-        drive = Drive(thread_id, session, self._tools, how, lambda: self._keeps_claim(how))
+        drive = self._begin(thread_id, session, How(ripe=ripe, apart=apart, beside=beside))
+        if apart:
+            self._own(self._share_after_a_while(drive))
+        return drive
+
+    def open(self, accepting: Act[AcceptVerdict]) -> Opening | None:
+        """Begin to drive a thread that nobody drives here by recording a message; None where it is to be sent alone."""
+        thread_id, session = accepting.thread_id, self._session()
+        is_free = thread_id not in self.drives and not self._slots.is_suspect(thread_id)
+        if not (is_free and session and self.room and self._slots.enter()):
+            return None
+        opening = Opening(accepting)
+        self._begin(thread_id, session, How(), opening)
+        return opening
+
+    def _begin(self, thread_id: str, session: str, how: How, opening: Opening | None = None) -> Drive:
+        drive = Drive(thread_id, session, self._tools, how, lambda: self._keeps_claim(how), opening)
         self.drives[thread_id] = drive
         self._tools.observer.decided(Decision.TAKE, thread_id)
         self._own(self._run(drive))
-        if apart:
-            self._own(self._share_after_a_while(drive))
         return drive
 
     def _own(self, work: Coroutine[None, None, None]) -> None:
@@ -130,6 +145,8 @@ class Taker:
             self._slots.leave(apart=drive.how.apart)
             self._follow_up(drive, verdict)
             self._has_room.set()
+            if drive.opening is not None:
+                drive.opening.close()
 
     def _follow_up(self, drive: Drive, verdict: DriveVerdict) -> None:
         thread_id, ttl = drive.thread_id, self._tools.options.claim_ttl_seconds
