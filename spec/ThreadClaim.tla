@@ -57,7 +57,7 @@
 (* conditional write; all that happens between two is up to the scheduler. *)
 (* README.md says what else is left out.                                   *)
 (***************************************************************************)
-EXTENDS Integers, FiniteSets, Entries
+EXTENDS Integers, FiniteSets, Entries, TLC
 
 CONSTANTS
     Processes,      \* the runners
@@ -68,6 +68,7 @@ CONSTANTS
     \* How often the environment does harm, in all:
     Crashes,        \* a process dies; its session is left behind
     Faults,         \* a session is declared dead while its process lives
+    FaultsBy,       \* ... by whom: some of "timer" and "notice", a wrong one
     Lost,           \* a write is done, and its answer lost
     Deleted,        \* the claim object is deleted by hand
     PutBack,        \* may such an object be put back (BOOLEAN)
@@ -93,15 +94,17 @@ CONSTANTS
     CountsFirst,        \* the attempt is counted before it is made
     TakesWhenUsed,      \* steering counts as taken when used, not when offered
     AbandonsOpen,       \* a run that was left open is ended by the next start
-    OwesUnfinished      \* a turn whose last run was interrupted is still owed
+    OwesUnfinished,     \* a turn whose last run was interrupted is still owed
+    TimesOut            \* a session lapses though nobody gives notice of its end
 
 ASSUME /\ Sweepers \subseteq Processes
        /\ {Messages, Events, MaxAttempts} \subseteq Nat
        /\ {Crashes, Faults, Lost, Deleted, LookErrors, Drains} \subseteq Nat
+       /\ FaultsBy \subseteq {"timer", "notice"}
        /\ {PutBack, Looks, Sweeps, FencesWrites, FencesSession, TokenFromJournal,
            ReadsAfterRelease, ReleasesRefused, LooksWhenLost, SweepsHeld,
            ReadsAfresh, GoneForGood, CountsFirst, TakesWhenUsed, AbandonsOpen,
-           OwesUnfinished} \subseteq BOOLEAN
+           OwesUnfinished, TimesOut} \subseteq BOOLEAN
 
 VARIABLES
     process,    \* what each process knows; all of it is lost in a crash
@@ -456,13 +459,30 @@ Delete(session) ==
     /\ gone' = gone \cup {session}
 
 (* A session whose process is gone is declared dead by anybody who is      *)
-(* there: its timer ran out, or somebody knew and gave notice.             *)
+(* there, once its timer ran out.                                          *)
 Stale == {s \in exists : ~process[s[1]].up \/ process[s[1]].life # s[2]}
 
 DeclareDead ==
+    /\ TimesOut
     /\ \E p \in Processes : process[p].up
     /\ \E session \in Stale : Delete(session)
     /\ UNCHANGED <<process, claim, backup, row, log, spent>>
+
+(* A process is told that a session's process is gone, well before any     *)
+(* timer: it held a connection, which closed. It declares the session dead *)
+(* by the same deletion, and looks at once at what that session ran. That  *)
+(* a notice is lost is always possible, as nothing is assumed of this step *)
+(* and DeclareDead is behind it. A late one is the step taken late: what   *)
+(* is gone by then is not deleted again, and who was gone stays gone.      *)
+TakesNotice(p, session) ==
+    /\ process[p].up /\ session # Session(p)
+    /\ Delete(session)
+    /\ process' = [process EXCEPT ![p].look = @ \/ (Looks /\ row.open.session = session)]
+    /\ UNCHANGED <<claim, backup, row, log>>
+
+DeathNotice(p) ==
+    /\ \E session \in Stale : TakesNotice(p, session)
+    /\ spent' = spent
 
 (* A renewal is a sign of life, and nothing else: it succeeds only while   *)
 (* the session exists.                                                     *)
@@ -520,13 +540,20 @@ Crash(p) ==
     /\ UNCHANGED <<exists, gone, claim, backup, row, log>>
 
 (* A session is declared dead, and its process lives: it stalled, or was   *)
-(* cut off, or somebody gave a wrong notice.                               *)
+(* cut off.                                                                *)
 Fault(p) ==
-    /\ spent.faults < Faults
+    /\ spent.faults < Faults /\ "timer" \in FaultsBy
     /\ process[p].up
     /\ Delete(Session(p))
     /\ spent' = [spent EXCEPT !.faults = @ + 1]
     /\ UNCHANGED <<process, claim, backup, row, log>>
+
+(* A process is told that a session is gone whose process lives: something *)
+(* between the two refuses connections. It does as in DeathNotice.         *)
+WrongNotice(p) ==
+    /\ spent.faults < Faults /\ "notice" \in FaultsBy
+    /\ \E session \in exists \ Stale : TakesNotice(p, session)
+    /\ spent' = [spent EXCEPT !.faults = @ + 1]
 
 (* A run is cut short by its own process, which is being stopped, or has   *)
 (* lost its session and can still write: this is not charged to the turn.  *)
@@ -566,10 +593,11 @@ LookFails(p) ==
     /\ spent' = [spent EXCEPT !.errors = @ + 1]
     /\ UNCHANGED <<exists, gone, claim, backup, row, log>>
 
-(* So does a take, before its claim. The thread is left to the schedule.   *)
+(* So does a take, before its claim, or the read after a release. The      *)
+(* thread is left to the schedule.                                         *)
 TakeFails(p) ==
     /\ spent.errors < LookErrors
-    /\ process[p].at = "want"
+    /\ process[p].at \in {"want", "released"}
     /\ process' = [process EXCEPT ![p] = Idle(@)]
     /\ spent' = [spent EXCEPT !.errors = @ + 1]
     /\ UNCHANGED <<exists, gone, claim, backup, row, log>>
@@ -599,13 +627,14 @@ Look(p) == LookAgain(p) /\ LookFinds(p)
 
 System ==
     \/ \E p \in Processes :
-        Step(p) \/ Look(p) \/ Restart(p) \/ Sweep(p) \/ SessionLost(p)
+        \/ Step(p) \/ Look(p) \/ Restart(p) \/ Sweep(p) \/ SessionLost(p)
+        \/ DeathNotice(p)
     \/ DeclareDead
 
 Environment ==
     \/ \E p \in Processes :
-        \/ Accept(p) \/ Crash(p) \/ Fault(p) \/ Interrupt(p) \/ Drain(p)
-        \/ LookFails(p) \/ TakeFails(p) \/ Renew(p)
+        \/ Accept(p) \/ Crash(p) \/ Fault(p) \/ WrongNotice(p)
+        \/ Interrupt(p) \/ Drain(p) \/ LookFails(p) \/ TakeFails(p) \/ Renew(p)
     \/ ClaimDeleted
     \/ ClaimPutBack
 
@@ -615,7 +644,7 @@ Next == System \/ Environment
 (* each run has a deadline); an armed look is taken; a process that is     *)
 (* down comes back; one whose session is gone finds out; a session without *)
 (* a process is declared dead; the schedule keeps asking each sweeper. Of  *)
-(* the environment nothing is assumed.                                     *)
+(* the environment nothing is assumed, nor that anybody gives notice.      *)
 Fairness ==
     /\ \A p \in Processes :
         /\ WF_vars(Step(p))
@@ -634,6 +663,10 @@ FairSpec == Spec /\ Fairness
 (* Properties.                                                             *)
 (***************************************************************************)
 Sessions == Processes \X Nat
+
+(* Which process does something makes no difference. TLC may use it where  *)
+(* no temporal property is checked.                                        *)
+Symmetry == Permutations(Processes)
 
 TypeOK ==
     /\ DOMAIN process = Processes

@@ -30,7 +30,7 @@
 (* The module TraceData is written by spec/run from files of JSON lines:   *)
 (* many traces at once, as TLC takes longer to start than to follow one.   *)
 (***************************************************************************)
-EXTENDS ThreadClaim, TraceData, TLC
+EXTENDS ThreadClaim, TraceData
 
 VARIABLES
     which,  \* the trace that is followed
@@ -182,6 +182,14 @@ IsDeclareDead ==
     /\ Delete(<<Event.owner, Event.life>>)
     /\ UNCHANGED <<process, claim, backup, row, log, spent>>
 
+(* DeathNotice, or WrongNotice. The look that follows has its own event.   *)
+IsDeathNotice(p) ==
+    LET session == <<Event.owner, Event.life>>
+    IN  /\ Is("DeathNotice") /\ By(p)
+        /\ process[p].up /\ session # Session(p)
+        /\ Delete(session)
+        /\ UNCHANGED <<process, claim, backup, row, log, spent>>
+
 IsCrash(p)     == Is("Crash") /\ Crash(p) /\ By(p)
 IsDrain(p)     == Is("Drain") /\ Drain(p) /\ ByOne(p)
 
@@ -269,7 +277,7 @@ Matches ==
         \/ IsInterrupt(p) \/ IsFenced(p) \/ IsAdopt(p) \/ IsRelease(p) \/ IsHandOver(p)
         \/ IsRestart(p) \/ IsRenew(p) \/ IsSessionLost(p) \/ IsCrash(p) \/ IsDrain(p)
         \/ IsSweep(p) \/ IsSteer(p) \/ IsLookAgain(p) \/ IsLookFails(p) \/ IsTakeFails(p)
-        \/ IsTake(p) \/ IsRest(p) \/ IsArm(p)
+        \/ IsTake(p) \/ IsRest(p) \/ IsArm(p) \/ IsDeathNotice(p)
     \/ IsDeclareDead \/ IsClaimDeleted \/ IsClaimPutBack \/ IsAtRest
 
 LogIsSound == OneRun /\ TokensRise /\ NoStaleWrite /\ OneEnd /\ InOrder

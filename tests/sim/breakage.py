@@ -64,7 +64,7 @@ def _hand_over_missing(events: Events, place: int) -> Events | None:
 def _death_missing(events: Events, place: int) -> Events | None:
     """A claim is taken from a session that nobody declared dead."""
     event = events[place]
-    if event["action"] != "DeclareDead" or _standing(events[:place]) != event["session"]:
+    if event["action"] not in {"DeclareDead", "DeathNotice"} or _standing(events[:place]) != event["session"]:
         return None
     after = [
         other for other in events[place:] if other["action"] in {"Claim", "Release", "ClaimDeleted", "ClaimPutBack"}

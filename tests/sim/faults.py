@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,6 +29,12 @@ class Harm(StrEnum):
     LOST = "lost"  # for `seconds`, the answer of this share of its calls is lost after they took effect
     LATE = "late"  # for `seconds`, this share of its writes takes effect after its caller gave it up
     SLOW = "slow"  # for `seconds`, this share of its calls takes long
+    NOTICE_WRONG = "notice wrong"  # whoever holds a connection to it is told that it is gone, and it lives
+    NOTICE_LOST = "notice lost"  # for `seconds`, this share of the notices that it would hear
+    NOTICE_LATE = "notice late"  # the same, after the timer has come
+    HINT_LOST = "hint lost"  # for `seconds`, this share of the hints that it would hear
+    HINT_WRONG = "hint wrong"  # for `seconds`, this share of its hints comes twice, or is about another thread
+    DEAF = "deaf"  # for `seconds`, its connection for hints carries nothing; with share 1 it ends, else it is silent
 
 
 WINDOWS = frozenset({Harm.DOWN, Harm.LOST, Harm.LATE, Harm.SLOW})
@@ -47,6 +54,13 @@ GENTLE = (
 ALL = (*GENTLE, Harm.CLAIM_DELETED, Harm.CLAIM_PUT_BACK, Harm.DOWN, Harm.LOST, Harm.LATE)
 """What needs the schedule of sweeps: a look that fails is not armed again."""
 
+
+OF_NOTICES = (Harm.NOTICE_WRONG, Harm.NOTICE_LOST, Harm.NOTICE_LATE)
+OF_HINTS = (Harm.HINT_LOST, Harm.HINT_WRONG, Harm.DEAF)
+"""What goes wrong between the processes themselves, where a setting has notices, or hints."""
+
+NEWS_FAULTS_MAX = 6
+"""How many of these a seed draws at most. Arbitrary: beside as many of the others."""
 
 AIMED = frozenset({Harm.CRASH, Harm.FREEZE, Harm.DOWN, Harm.LOST, Harm.LATE})
 """What may be aimed at a given call, so that the rare moments are met as often as the common ones."""
@@ -96,6 +110,23 @@ def plan(rng: random.Random, *, processes: int, scheduled: bool) -> list[Fault]:
     harms = rng.sample(ALL if scheduled else GENTLE, k=rng.randint(2, 6))
     faults = [_draw(rng, rng.choice(harms), processes) for _ in range(rng.randint(2, 14))]
     return sorted(faults, key=lambda fault: fault.at)
+
+
+def plan_news(rng: random.Random, *, processes: int, harms: Sequence[Harm]) -> list[Fault]:
+    """Draw what goes wrong between the processes, in the order of the times."""
+    faults = [_draw_news(rng, rng.choice(harms), processes) for _ in range(rng.randint(1, NEWS_FAULTS_MAX))]
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+def _draw_news(rng: random.Random, harm: Harm, processes: int) -> Fault:
+    seconds = rng.uniform(1.0, 16.0 if harm is Harm.DEAF else 8.0)  # deaf for longer than it takes to find out
+    return Fault(
+        at=round(rng.uniform(0.2, FAULTS_SECONDS - seconds), 3),
+        harm=harm,
+        target=rng.randrange(processes),
+        seconds=round(seconds, 3),
+        share=rng.choice((0.3, 1.0, 1.0)),
+    )
 
 
 def _draw(rng: random.Random, harm: Harm, processes: int) -> Fault:

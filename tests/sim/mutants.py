@@ -16,7 +16,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from tests.sim.faults import Fault
-from tests.sim.mutations import MUTANTS, Mutant
+from tests.sim.mutant import Mutant
+from tests.sim.mutations import MUTANTS
 from tests.sim.simulation import faults_of, setting_of, simulate
 
 SEEDS_MAX = 400

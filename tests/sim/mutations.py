@@ -6,77 +6,26 @@ would meet it too rarely.
 """
 
 from __future__ import annotations
-import __future__
 
-import inspect
 import random
-import sys
-import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import FunctionType, ModuleType
-from typing import Any
 
-from tests.sim.faults import ASKING_SECONDS, Fault, Harm
+from tests.sim.faults import ASKING_SECONDS, FAULTS_SECONDS, Fault, Harm
+from tests.sim.mutant import Line, Mutant
 from tests.sim.process import Setting
 from turnkeeper.adapters.memory import MemoryClaims
+from turnkeeper.adapters.polling_hints import PollingHints
 from turnkeeper.adapters.two_step import TwoStepTaking
 from turnkeeper.core import claim, ending, recovery, turn
 from turnkeeper.core.values import Thread
+from turnkeeper.runner import stream
 from turnkeeper.runner.looks import Looks
+from turnkeeper.runner.peers import PeerWatch
+from turnkeeper.runner.presence import Presence
 from turnkeeper.runner.service import Runner
 from turnkeeper.runner.sweep import Sweep
 from turnkeeper.runner.taker import Taker
 from turnkeeper.runner.turns import LiveTurn
-
-Place = ModuleType | type[Any]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of a function that reads differently in a mutant."""
-
-    place: Place
-    function: str
-    old: str
-    new: str
-
-    def source(self) -> tuple[FunctionType, str]:
-        """Return the function, and its source as it would be. Raises AssertionError where the line is not there."""
-        found = inspect.getattr_static(self.place, self.function)
-        plain = found.fget if isinstance(found, property) else found
-        assert isinstance(plain, FunctionType)
-        source = textwrap.dedent(inspect.getsource(plain))
-        assert self.old in source, f"{self.function} has no {self.old!r} any more"
-        return plain, source.replace(self.old, self.new)
-
-    def rewrite(self) -> None:
-        """Compile the function anew, with the line changed, and put it where it was."""
-        plain, source = self.source()
-        names: dict[str, Any] = {}
-        code = compile(source, f"<mutant {self.function}>", "exec", __future__.annotations.compiler_flag, True)  # noqa: FBT003 - positional in the language
-        exec(code, plain.__globals__, names)  # noqa: S102 - the project's own source, one line changed
-        changed = names[self.function]  # with its decorators
-        setattr(self.place, self.function, changed)
-        for module in list(sys.modules.values()):  # where it was imported by name
-            if getattr(module, self.function, None) is plain:
-                setattr(module, self.function, changed)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mutant:
-    """A guard taken away. alone: the setting in which it matters, None for each seed's own.
-
-    harms: of a seed's own faults, all or these. plan: draws the faults instead.
-    """
-
-    name: str
-    lines: tuple[Line, ...]
-    without: tuple[Line, ...] = ()
-    alone: Setting | None = None
-    harms: frozenset[Harm] | None = None
-    plan: Callable[[random.Random, Setting], list[Fault]] | None = None
-
 
 GONE_SECONDS = 500.0
 """A process that is down for so long does not come back in a simulation."""
@@ -127,24 +76,95 @@ def at_calls(harm: Harm, call: str) -> Callable[[random.Random, Setting], list[F
     return plan
 
 
+def wrong_notices(rng: random.Random, setting: Setting) -> list[Fault]:
+    """Of one process after the other it is said that it is gone, and all of them live."""
+    return [
+        Fault(at=round(2.0 + 2.0 * number + rng.random(), 3), harm=Harm.NOTICE_WRONG, target=number)
+        for number in range(4 * setting.processes)
+        if 2.0 + 2.0 * number < FAULTS_SECONDS - 2.0
+    ]
+
+
+def no_news(*harms: Harm) -> Callable[[random.Random, Setting], list[Fault]]:
+    """Return a plan in which none of the news of a kind arrives, and processes crash."""
+
+    def plan(rng: random.Random, setting: Setting) -> list[Fault]:
+        times = sorted(round(rng.uniform(2.0, FAULTS_SECONDS - 4.0), 3) for _ in range(6))
+        crashes = [
+            Fault(at=at, harm=Harm.CRASH, target=rng.randrange(setting.processes), seconds=round(rng.random(), 3))
+            for at in times
+        ]
+        deaf = [  # of each life anew: a process that starts hears for a second at most
+            Fault(at=float(at), harm=harm, target=target, seconds=FAULTS_SECONDS - at, share=1.0)
+            for at in range(int(FAULTS_SECONDS))
+            for harm in harms
+            for target in range(setting.processes)
+        ]
+        return sorted((*deaf, *crashes), key=lambda fault: fault.at)
+
+    return plan
+
+
 NO_BACKLOG = Line(Taker, "run_backlog", "for thread in ready[:room]:", "for thread in ():")
 NO_LOOKS = Line(Looks, "arm", "now = self._clock.monotonic()", "return")
 NO_SWEEP = Line(Runner, "recover", "return await sweep.run(limit)", "return Recovered()")
+NO_POLL = Line(PollingHints, "run", "self.tell(thread_id)", "pass")
 NO_TAKING_OF_THE_ENDED = Line(Runner, "_session_gone", "for thread_id in thread_ids:", "for thread_id in ():")
+
+NO_FENCE = Line(ending, "_is_held", "thread.run.run_id == run_id and thread.fence == fence", "fence is not None")
 
 TWO_STEP = Setting(processes=2, threads=3, fused=False, scheduled=False, max_turns=8, deadly=False)
 CROWD = Setting(processes=4, threads=1, fused=False, scheduled=False, max_turns=8, deadly=False)
 SCHEDULED = Setting(processes=2, threads=3, fused=False, scheduled=True, max_turns=8)
 SEVERAL = Setting(processes=3, threads=3, fused=False, scheduled=True, max_turns=8, deadly=False)
 CROWD_SCHEDULED = Setting(processes=4, threads=3, fused=False, scheduled=True, max_turns=8, deadly=False)
+NOTICING = Setting(processes=3, threads=3, fused=False, scheduled=False, max_turns=8, deadly=False, noticing=True)
+HINTING = Setting(processes=3, threads=3, fused=False, scheduled=False, max_turns=8, deadly=False, hinting=True)
 ONE_PROCESS = Setting(processes=1, threads=2, fused=False, scheduled=False, max_turns=8)
 
 MUTANTS = (
     Mutant(name="look_only", lines=(NO_SWEEP,)),
     Mutant(name="sweep_only", lines=(NO_LOOKS,)),
+    Mutant(name="no_fence", lines=(NO_FENCE,)),
+    Mutant(name="wrong_notice_no_fence", lines=(NO_FENCE,), alone=NOTICING, plan=wrong_notices),
     Mutant(
-        name="no_fence",
-        lines=(Line(ending, "_is_held", "thread.run.run_id == run_id and thread.fence == fence", "fence is not None"),),
+        name="notice_believed",
+        lines=(
+            Line(
+                PeerWatch,
+                "_declare_dead",
+                "await self._claims.declare_dead(record)",
+                "setattr(self._claims._claims, 'told', session) is None",
+            ),
+            Line(
+                MemoryClaims,
+                "claim",
+                "existing=frozenset(self.store.sessions)",
+                "existing=frozenset(self.store.sessions) - {getattr(self, 'told', '')}",
+            ),
+        ),
+        alone=NOTICING,
+        plan=wrong_notices,
+    ),
+    Mutant(
+        name="no_timer",
+        lines=(Line(Presence, "poll", "if now >= expires_seconds(sighting)", "if False"),),
+        alone=NOTICING,
+        plan=no_news(Harm.NOTICE_LOST),
+    ),
+    Mutant(
+        name="hint_alone",
+        lines=(
+            Line(
+                stream,
+                "follow_log",
+                "if not await watch.news(HEARTBEAT_SECONDS):",
+                "while not await watch.news(HEARTBEAT_SECONDS):",
+            ),
+        ),
+        without=(NO_POLL,),
+        alone=HINTING,
+        plan=no_news(Harm.HINT_LOST),
     ),
     Mutant(
         name="fence_token_alone",

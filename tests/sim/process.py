@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tests.sim.network import Bus, Door, NetworkHints, NetworkPeers, Reception
 from tests.sim.teller import Told, TracedClaims, TracedJournal
 from tests.sim.trace import Trace
 from tests.sim.virtual import now, pause
@@ -42,6 +44,8 @@ class Setting:
     max_turns: int
     deadly: bool = True  # whether turns may take their process with them
     plain: bool = False  # whether people and turns do only what the specification has
+    noticing: bool = False  # whether processes hold connections to each other
+    hinting: bool = False  # whether they tell each other of news, and somebody reads along
 
 
 class Recorder(Protocol):
@@ -51,6 +55,15 @@ class Recorder(Protocol):
         """Write a line."""
 
 
+class Network:
+    """What runs from process to process."""
+
+    def __init__(self, seed: int, setting: Setting) -> None:
+        self.rng = random.Random(f"network {seed}")
+        self.doors: defaultdict[str, Door] = defaultdict(Door)
+        self.bus = Bus([f"t{number}" for number in range(setting.threads)])
+
+
 @dataclass
 class Machine:
     """Where lives of one runner follow one another. rate: its seconds to a true one; wall_ms: how wrong its wall is."""
@@ -58,6 +71,7 @@ class Machine:
     number: int
     rate: float
     wall_ms_off: int
+    network: Network
     life: Life | None = None
 
     @property
@@ -143,6 +157,8 @@ class Life:
         self.line = line
         self.recorder = recorder
         self.is_started = False
+        self.gone = asyncio.Event()
+        self.reception = Reception(machine.network.rng)
         clock = SimClock(machine, line)
         self.told = Told(trace, machine.name, line) if trace is not None else None
         observer = Noting(self.name, recorder, self.told)
@@ -163,13 +179,26 @@ class Life:
             workspace=WORKSPACE,
             journal=self.journal,
             taking=self.two_step or SqlTaking(self.journal, self.claims),
-            hints=PollingHints(self.journal, clock),
+            hints=self._hints(machine.network) if setting.hinting else PollingHints(self.journal, clock),
             clock=clock,
             handler=handler(self),
             observer=observer,
             options=options,
+            peers=self._peers(machine.network) if setting.noticing else None,
         )
         self.runner = Runner(tools, self.claims, LoopRenewals(self.claims))
+
+    def _hints(self, network: Network) -> NetworkHints:
+        bus = network.bus
+        return NetworkHints(self.journal, self.clock, WORKSPACE, lambda: bus.connect(self.line, self.reception))
+
+    def _peers(self, network: Network) -> NetworkPeers:
+        return NetworkPeers(network.doors, self.machine.name, self.line, self.reception, self._noticed)
+
+    def _noticed(self, session: str) -> None:
+        self.recorder.say(self.name, f"is told that {session[:6]} is gone")
+        if self.told is not None:
+            self.told.noticed.add(session)
 
     @property
     def is_up(self) -> bool:
@@ -207,6 +236,8 @@ class Life:
         if not self.line.is_dead:
             self.recorder.say(self.name, why)
             self.line.is_dead = True
+            self.gone.set()
+            self.machine.network.doors[self.machine.name].show("")
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Begin a request in this process."""
@@ -226,9 +257,6 @@ def _at_the_stores(
     return traced, claims
 
 
-def machines(rng: random.Random, count: int) -> list[Machine]:
+def machines(rng: random.Random, count: int, network: Network) -> list[Machine]:
     """Draw machines whose clocks are wrong in their own ways."""
-    return [
-        Machine(number=number, rate=rng.uniform(0.95, 1.05), wall_ms_off=int(rng.gauss(0, 600_000)))
-        for number in range(count)
-    ]
+    return [Machine(number, rng.uniform(0.95, 1.05), int(rng.gauss(0, 600_000)), network) for number in range(count)]

@@ -10,8 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tests.sim.checks import Checks, Watching, watched_stores
-from tests.sim.faults import AIMED, ASKING_SECONDS, FAULTS_SECONDS, WINDOWS, Fault, Harm, plan
-from tests.sim.process import SWEEP_SECONDS, TTL_SECONDS, Life, Machine, Setting, machines
+from tests.sim.faults import (
+    AIMED,
+    ASKING_SECONDS,
+    FAULTS_SECONDS,
+    OF_HINTS,
+    OF_NOTICES,
+    WINDOWS,
+    Fault,
+    Harm,
+    plan,
+    plan_news,
+)
+from tests.sim.process import SWEEP_SECONDS, TTL_SECONDS, Life, Machine, Network, Setting, machines
+from tests.sim.readers import Reader
 from tests.sim.trace import Trace
 from tests.sim.virtual import VirtualLoop, now, pause, seeded
 from tests.sim.wires import Aim, Line
@@ -72,9 +84,12 @@ class Simulation:
             self._watching.on_gone = trace.session_gone
         self._stores = watched_stores(self._watching, fused=setting.fused)
         self.journal = self._stores.journal
-        self._machines = machines(random.Random(f"machines {seed}"), setting.processes)
+        self._network = Network(seed, setting)
+        self._machines = machines(random.Random(f"machines {seed}"), setting.processes, self._network)
         self._births = [0] * setting.processes
         self.people = People(self, random.Random(f"people {seed}"), setting, ASKING_SECONDS)
+        read = range(setting.threads) if setting.hinting else ()
+        self.readers = [Reader(self, random.Random(f"reader {number} {seed}"), f"t{number}") for number in read]
 
     def say(self, who: str, what: str) -> None:
         """Write a line of the log."""
@@ -95,9 +110,10 @@ class Simulation:
         keeping = [loop.create_task(self._keep(machine)) for machine in self._machines]
         senders = [loop.create_task(self.people.send_all(f"s{number}")) for number in range(SENDERS)]
         others = [loop.create_task(self.people.meddle()), loop.create_task(self._harm_all())]
+        others += [loop.create_task(reader.read()) for reader in self.readers]
         while now() < FAULTS_SECONDS:
             await pause(CHECK_SECONDS)
-            if found := checks.always():
+            if found := checks.always() + [breach for reader in self.readers for breach in reader.breaches]:
                 return found, 0.0
         self.is_calm = True
         self.say("world", "is calm")
@@ -116,6 +132,7 @@ class Simulation:
             await pause(REST_POLL_SECONDS)
             restless = checks.unrest(self.up())
             restless += [f"{task.get_name()} still sends" for task in senders if not task.done()]
+            restless += [what for reader in self.readers for what in reader.left()]
             if not restless:
                 return [*checks.always(), *checks.at_rest(self.people.accepted)], now() - began
             if now() - began > bound:
@@ -175,6 +192,8 @@ class Simulation:
             life.line.aims.append(Aim(fault, fault.number, lambda: self._strike(fault, machine, life)))
         elif fault.harm in WINDOWS:
             life.line.windows.append(replace(fault, at=now()))
+        elif fault.harm in {*OF_NOTICES, *OF_HINTS}:
+            self._spoil_news(fault, machine, life)
         elif fault.harm in AIMED:
             self._strike(fault, machine, life)
         elif fault.harm is Harm.DRAIN and life.is_started:
@@ -190,6 +209,14 @@ class Simulation:
         elif fault.harm is Harm.CRASH:
             self._down[machine.number] = fault.seconds
             life.die("crashes")
+
+    def _spoil_news(self, fault: Fault, machine: Machine, life: Life) -> None:
+        if fault.harm is Harm.NOTICE_WRONG:
+            self._network.doors[machine.name].slander()
+            return
+        life.reception.windows.append(replace(fault, at=now()))
+        if fault.harm is Harm.DEAF and fault.share == 1:
+            self._network.bus.break_off(life.reception)
 
     def _all_gone(self, fault: Fault) -> None:
         for machine in self._machines:
@@ -227,13 +254,19 @@ def setting_of(seed: int) -> Setting:
         fused=rng.random() < 0.4,
         scheduled=rng.random() < 0.65,
         max_turns=rng.choice((1, 2, 8)),
+        noticing=rng.random() < 0.6,
+        hinting=rng.random() < 0.6,
     )
 
 
 def faults_of(seed: int) -> list[Fault]:
     """Return the faults that a seed draws."""
     setting = setting_of(seed)
-    return plan(random.Random(f"faults {seed}"), processes=setting.processes, scheduled=setting.scheduled)
+    faults = plan(random.Random(f"faults {seed}"), processes=setting.processes, scheduled=setting.scheduled)
+    harms = (*(OF_NOTICES if setting.noticing else ()), *(OF_HINTS if setting.hinting else ()))
+    if harms:
+        faults += plan_news(random.Random(f"news {seed}"), processes=setting.processes, harms=harms)
+    return sorted(faults, key=lambda fault: fault.at)
 
 
 def simulate(

@@ -29,6 +29,7 @@ class Told:
         self.is_started = False
         self.is_stopping = False
         self.is_over = False  # another life has begun
+        self.noticed: set[str] = set()  # sessions that its peers said to be gone
         self._trace = trace
         self._line = line
         self._lost_nonces: set[str] = set()
@@ -51,6 +52,9 @@ class Told:
         if self._line.is_dead or self.is_stopping:
             return
         fields = {"seq": seq} if decision is Decision.STEER else {}
+        at = self._at(thread_id)
+        if decision is Decision.REST and at.has_released and at.has_failed:
+            self._tell(thread_id, "TakeFails")
         self._tell(thread_id, decision, **fields)
         if decision is Decision.TAKE:
             self._at(thread_id).is_driving = True
@@ -63,6 +67,14 @@ class Told:
             self._trace.session_lost(self.process, session)
         else:
             self._trace.began(self, session)
+
+    def declares(self, session: str) -> None:
+        """A session is about to be declared dead: because of a notice, if there was one."""
+        self._trace.noticed_by = self.process if session in self.noticed and not self.is_over else ""
+
+    def declared(self) -> None:
+        """It was, or had been renewed."""
+        self._trace.noticed_by = ""
 
     def claimed(self, thread_id: str, session: str, nonce: str, verdict: Claimed | Busy | SessionGone) -> None:
         """A claim was tried at the store."""
@@ -84,14 +96,16 @@ class Told:
         at = self._at(thread_id)
         self._tell(thread_id, "Release", session=self._trace.name(claim.session), token=claim.token)
         if at.is_driving and at.token == claim.token:
-            at.token, at.has_released = 0, True
+            at.token, at.has_released, at.has_failed = 0, True, False
 
     def read(self, thread_id: str) -> None:
         """The row was read at the store: the read after a release is the hand-over."""
         at = self._at(thread_id)
-        if at.has_released and not self._line.is_dead and not self._line.is_losing:
-            at.has_released = False
-            self._tell(thread_id, "HandOver")
+        if at.has_released and not self._line.is_dead:
+            at.has_failed = self._line.is_losing
+            if not at.has_failed:
+                at.has_released = False
+                self._tell(thread_id, "HandOver")
 
     def acted(self, act: Act[T], verdict: T, before: Thread, kept: ThreadStore | None, *, fused: bool) -> None:
         """An act was run by the journal."""
@@ -232,6 +246,14 @@ class TracedClaims(MemoryClaims):
         """See `ports.Claims`."""
         self.told.opened(session)
         return await super().open_session(session, runner, duration_seconds, address)
+
+    async def declare_dead(self, record: SessionRecord) -> bool:
+        """See `ports.Claims`."""
+        self.told.declares(record.session)
+        try:
+            return await super().declare_dead(record)
+        finally:
+            self.told.declared()
 
     async def claim(self, thread_id: str, session: str, nonce: str, journal_token: int) -> Claimed | Busy | SessionGone:
         """See `ports.Claims`."""

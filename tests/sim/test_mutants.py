@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.sim.mutations import MUTANTS, Mutant
+from tests.sim.mutant import Mutant
+from tests.sim.mutations import MUTANTS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -6,6 +6,9 @@ import uuid
 
 import pytest
 
+from tests.sim.faults import OF_HINTS, OF_NOTICES
+from tests.sim.mutations import HINTING
+from tests.sim.network import Bus, NetworkHints
 from tests.sim.simulation import faults_of, setting_of, simulate
 
 
@@ -29,6 +32,23 @@ def test_faults_left_out_change_nothing_else() -> None:
     faults = faults_of(5)
     assert simulate(5, faults[:1]).setting == setting_of(5)
     assert simulate(5, faults[:1]).faults == tuple(faults[:1])
+
+
+def test_seeds_draw_every_fault_of_notices_and_hints() -> None:
+    """What is never drawn is never tried; and where processes notice each other, some act upon it."""
+    drawn = {fault.harm for seed in range(1, 41) for fault in faults_of(seed)}
+    assert {*OF_NOTICES, *OF_HINTS} <= drawn
+    assert any(line.endswith("noticed: declared") for line in simulate(2).log)
+
+
+@pytest.mark.parametrize("carries", [True, False])
+def test_hints_arrive_by_themselves(monkeypatch: pytest.MonkeyPatch, carries: bool) -> None:  # noqa: FBT001 - a case of the test
+    """Where nothing is polled, readers see all there is by hints, at once; and by their heartbeat where none arrive."""
+    monkeypatch.setattr(NetworkHints, "poll_seconds", 1_000.0)
+    if not carries:
+        monkeypatch.setattr(Bus, "carry", lambda *_: None)
+    slowest = max(simulate(seed, (), HINTING).rest_seconds for seed in range(1, 5))
+    assert slowest < 2.0 if carries else slowest > 4.0
 
 
 def test_what_other_threads_draw_changes_nothing() -> None:

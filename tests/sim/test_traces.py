@@ -15,6 +15,7 @@ TOLD = {
     "ClaimDeleted",
     "ClaimPutBack",
     "Crash",
+    "DeathNotice",
     "DeclareDead",
     "End",
     "Fenced",
@@ -30,6 +31,7 @@ TOLD = {
     "Start",
     "Steer",
     "Take",
+    "TakeFails",
 }
 
 

@@ -35,6 +35,7 @@ class At:
     is_driving: bool = False
     token: int = 0  # of the claim that it made and has not released
     has_released: bool = False  # and not read the row since
+    has_failed: bool = False  # it tried to, and got no answer
     opened: str = ""  # the session that it opened while it was driving
 
 
@@ -56,6 +57,7 @@ class Trace:
         self._names: dict[str, str] = {}
         self._lives: dict[str, Life] = {}
         self._is_over = False
+        self.noticed_by = ""  # who is declaring a session dead because it was given notice
 
     def name(self, session: str) -> str:
         """Return a session's short name."""
@@ -96,7 +98,7 @@ class Trace:
         at = self.at(thread_id, process)
         if at.opened:
             self._lose(self.parts[thread_id], process, at.opened)
-        at.is_driving, at.has_released, at.token, at.opened = False, False, 0, ""
+        at.is_driving, at.has_released, at.has_failed, at.token, at.opened = False, False, False, 0, ""
 
     def _lose(self, part: Part, process: str, session: str) -> None:
         part.events.append({"action": "SessionLost", "process": process, "session": self.name(session)})
@@ -110,7 +112,9 @@ class Trace:
             if unopened:
                 unopened[0].opened = ""  # for this thread it has never been
             else:
-                part.events.append({"action": "DeclareDead", "session": self.name(session)})
+                gone: Event = {"action": "DeclareDead", "session": self.name(session)}
+                by: Event = {"action": "DeathNotice", "process": self.noticed_by} if self.noticed_by else {}
+                part.events.append({**gone, **by})
 
     def put_back(self, thread_id: str, claim: Claim) -> None:
         """A claim that once stood was put back by hand."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.sim.breakage import BREAKS, broken
-from tests.sim.faults import FAULTS_SECONDS, Fault, Harm
+from tests.sim.faults import FAULTS_SECONDS, OF_NOTICES, Fault, Harm, plan_news
 from tests.sim.mutations import MUTANTS
 from tests.sim.process import Setting
 from tests.sim.simulation import simulate
@@ -57,6 +57,7 @@ def setting_of(seed: int) -> Setting:
         max_turns=rng.choice((2, 8)),
         deadly=False,
         plain=True,
+        noticing=rng.random() < 0.5,
     )
 
 
@@ -70,6 +71,8 @@ def faults_of(seed: int) -> list[Fault]:
         share = rng.choice((0.1, 0.3)) if harm is Harm.LOST else float(rng.random() < 0.5)
         at = round(rng.uniform(0.5, FAULTS_SECONDS - 4.0), 3)
         faults.append(Fault(at=at, harm=harm, target=rng.randrange(processes), seconds=round(seconds, 3), share=share))
+    if setting_of(seed).noticing:
+        faults += plan_news(rng, processes=processes, harms=OF_NOTICES)
     return sorted(faults, key=lambda fault: fault.at)
 
 
