@@ -97,7 +97,7 @@ cluster-down: .venv/.installed-dev ## stop it, and leave nothing of it
 e2e: .venv/.installed-dev ## the tests on a cluster: KUBECONFIG's, kind's, cluster-up's, else one for the while
 	TURNKEEPER_TEST_KUBECONFIG=$${TURNKEEPER_TEST_KUBECONFIG:-control-plane} $(BIN)/pytest -n $(WORKERS) \
 		-k "kube or leases or controller" tests/kube tests/contract tests/controller
-	TURNKEEPER_E2E=1 $(BIN)/pytest --timeout=900 tests/cluster tests/e2e $(ARGS)
+	$(SCRIPT) tests/e2e/run.py $(ARGS)
 
 lock: .venv/.installed-dev ## remake the locks; ARGS="--upgrade" takes the newest of everything
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements.lock

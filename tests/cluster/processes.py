@@ -20,8 +20,8 @@ from typing import Any
 
 from tests.soak.waiting import CLOCK, PATIENCE, LateError
 
-POLL_SECONDS = 0.05
-"""Between two looks at a program that starts or stops. Arbitrary: a small part of what the quickest takes."""
+POLL_SECONDS = 0.2
+"""Between two looks. Arbitrary: a small part of what most take, and well above what a look by kubectl costs."""
 
 STOP_SECONDS = 10
 """How long a program may take to end by itself before it is killed: arbitrary; etcd takes 0.1 s, the kubelet 1 s."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.releases import installed, uninstalled
-from tests.e2e.site import RELEASE_NAMESPACE, Site, site
+from tests.e2e.releases import release_in
+from tests.e2e.site import GIVEN, Site, site, taken_from
 from tests.e2e.workspaces import Place
 
 ASKED = os.environ.get("TURNKEEPER_E2E", "") == "1"
@@ -20,21 +20,29 @@ ASKED = os.environ.get("TURNKEEPER_E2E", "") == "1"
 collect_ignore_glob = [] if ASKED else ["test_*.py"]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell of the mark by which `run` knows what may not run beside anything else."""
+    config.addinivalue_line("markers", "alone: troubles the whole cluster, or the release; nothing runs beside it")
+
+
 @pytest.fixture(scope="session")
 def cluster_site() -> Iterator[Site]:
-    """A cluster with both images in it."""
-    with site() as found:
-        yield found
+    """A cluster with both images in it: the one that `run` has made, or one for this run alone."""
+    if given := os.environ.get(GIVEN, ""):
+        yield taken_from(given)
+    else:
+        with site() as found:
+            yield found
 
 
 @pytest.fixture(scope="session")
 def release(cluster_site: Site) -> Iterator[Site]:
-    """The cluster with the chart in it; uninstalled afterwards, and then the definition that it left."""
-    installed(cluster_site, "replicas=2")
-    yield cluster_site
-    uninstalled(cluster_site)
-    cluster_site.kubectl("delete", "namespace", RELEASE_NAMESPACE, "--timeout=2m")
-    cluster_site.kubectl("delete", "customresourcedefinition", "workspaces.turnkeeper.dev", "--timeout=2m")
+    """The cluster with the chart in it."""
+    if os.environ.get(GIVEN, ""):
+        yield cluster_site
+    else:
+        with release_in(cluster_site):
+            yield cluster_site
 
 
 @pytest.fixture

@@ -26,6 +26,18 @@ def uninstalled(site: Site) -> None:
 
 
 @contextmanager
+def release_in(site: Site) -> Iterator[None]:
+    """Install the chart for the while; afterwards the definition that it leaves goes too."""
+    installed(site, "replicas=2")
+    try:
+        yield
+    finally:
+        uninstalled(site)
+        site.kubectl("delete", "namespace", RELEASE_NAMESPACE, "--timeout=2m")
+        site.kubectl("delete", "customresourcedefinition", "workspaces.turnkeeper.dev", "--timeout=2m")
+
+
+@contextmanager
 def without_release(site: Site) -> Iterator[None]:
     """Uninstall the chart for the while."""
     uninstalled(site)

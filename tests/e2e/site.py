@@ -5,6 +5,7 @@ The same tests run on each. Those that reach for a container's processes, or sto
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tests.cluster.cluster import FOLDER, Cluster, cluster, running
@@ -27,6 +28,9 @@ RELEASE = "turnkeeper"
 RELEASE_NAMESPACE = "turnkeeper-system"
 
 KIND_NAME = "turnkeeper-e2e"
+
+GIVEN = "TURNKEEPER_E2E_SITE"
+"""The variable by which `run` hands its cluster to the tests that it starts."""
 
 COMMAND_SECONDS = 300
 """After which a command that hangs is killed. Arbitrary: longer than any wait that a test asks of one."""
@@ -91,6 +95,19 @@ def site() -> Iterator[Site]:
     else:
         with cluster() as started:
             yield _machines(started)
+
+
+def given_to(site: Site) -> str:
+    """A site as text, for a process that is started here."""
+    told = {**asdict(replace(site, machine=None)), "kubeconfig": str(site.kubeconfig)}
+    return json.dumps({**told, "machine": site.machine is not None})
+
+
+def taken_from(text: str) -> Site:
+    """The site that `given_to` told of."""
+    told = json.loads(text)
+    machine = running() if told["machine"] else None
+    return Site(**{**told, "kubeconfig": Path(told["kubeconfig"]), "machine": machine})
 
 
 def _users(kubeconfig: Path) -> Site:

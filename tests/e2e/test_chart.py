@@ -36,7 +36,7 @@ APPLIED = "get list watch create patch"
 WHY: dict[str, tuple[str, str]] = {
     "turnkeeper.dev/workspaces": ("get list watch", "reads what is asked for"),
     "turnkeeper.dev/workspaces/status": ("patch", "tells what was seen"),
-    "/pods": ("get list watch", "sees runners start, fail and go"),
+    "/pods": ("get list watch patch", "sees runners start, fail and go; says which are idle before there are fewer"),
     "/secrets": ("get create", "makes the API tokens, and reads them to ask runners to recover"),
     "/services": (APPLIED, "each Workspace's address"),
     "/serviceaccounts": (APPLIED, "who its runners are"),

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 
 import pytest
 
 from tests.cluster.control_plane import control_plane
 from tests.cluster.processes import wait_until
-from tests.e2e.site import Site
+from tests.e2e.site import Site, run
 
 OWNED = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
     "metadata": {"name": "owned", "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}]},
 }
+
+HASHES = """
+import hashlib, json, pathlib, turnkeeper
+folder = pathlib.Path(turnkeeper.__file__).parent
+files = sorted(folder.rglob("*.py"))
+print(json.dumps({str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}))
+"""
+"""Prints what each file of the package is, wherever it is installed."""
 
 
 def test_the_api_server_knows_accounts_rights_and_versions() -> None:
@@ -52,3 +61,13 @@ def test_pods_reach_services_by_name(cluster_site: Site) -> None:
     command = ["--image-pull-policy=IfNotPresent", "--command", "--", "python", "-c", script]
     said = cluster_site.kubectl("run", "names", *options, *command)
     assert said.strip().endswith(".1")
+
+
+def test_the_image_holds_this_tree(cluster_site: Site) -> None:
+    """What the tests try is what lies here, and not what a builder has kept of an earlier build."""
+    if cluster_site.machine is None:
+        pytest.skip("an image that the user names may be of another tree")
+    options = ["--restart=Never", "--rm", "--attach", "--quiet", f"--image={cluster_site.image}"]
+    command = ["--image-pull-policy=IfNotPresent", "--command", "--", "python3", "-c", HASHES]
+    held = json.loads(cluster_site.kubectl("run", "hashes", *options, *command))
+    assert held == json.loads(run([sys.executable, "-c", HASHES]))

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from tests.cluster.processes import wait_until
 from tests.e2e.victims import freeze, kill, thaw
-from tests.e2e.workspaces import TTL_SECONDS, Json, Place, Workspace, outcomes, spec
+from tests.e2e.workspaces import LONG_AT_FIRST, TTL_SECONDS, Json, Place, Workspace, outcomes, spec
+from tests.soak.waiting import PATIENCE
 
 TURN_SECONDS = 10
 """How long a turn takes here. Arbitrary: longer than it takes to kill its runner from outside."""
+
+UNHEARD_TTL_SECONDS = 240
+"""The ttl where nobody may learn of an end by its running out: twice as long as what is waited for."""
+
+DISOWNED = '{"metadata": {"ownerReferences": null}}'
 
 
 def started(workspace: Workspace, thread: str) -> Json:
@@ -16,6 +22,11 @@ def started(workspace: Workspace, thread: str) -> Json:
     workspace.wait_taken(thread, message_id)
     workspace.wait_state(thread, "running")
     return workspace.holder(thread)
+
+
+def owner(lease: Json) -> str:
+    """The uid of the object that takes a Lease along as it goes."""
+    return str(lease["metadata"]["ownerReferences"][0]["uid"])
 
 
 def assert_taken_over(workspace: Workspace, thread: str, waiting: str, *, outcome: str) -> None:
@@ -70,6 +81,20 @@ def test_a_deleted_pod_gives_its_turns_away_before_it_ends(place: Place) -> None
     assert (
         waited_seconds(workspace, "alice", "interrupted") < TTL_SECONDS / 2
     )  # nobody has waited for a session to expire
+
+
+def test_a_deleted_pod_gives_its_claims_back_itself(place: Place) -> None:
+    """Nothing else would tell of its end: no peers, a session that does not go with its pod, a ttl of minutes."""
+    asked = {**spec(handler=LONG_AT_FIRST), "claimTTLSeconds": UNHEARD_TTL_SECONDS}
+    asked["runner"]["peers"] = False
+    workspace = place.apply("orders", asked).wait_ready()
+    victim = started(workspace, "alice")
+    waiting = workspace.send("alice", "and this", mode="queue")
+    session = next(lease for lease in workspace.leases("session") if owner(lease) == victim["metadata"]["uid"])
+    place.kubectl("patch", "lease", session["metadata"]["name"], "--type=merge", f"--patch={DISOWNED}")
+    place.kubectl("delete", "pod", str(victim["metadata"]["name"]), "--wait=false")
+    workspace.wait_taken("alice", waiting, seconds=UNHEARD_TTL_SECONDS / PATIENCE / 2)
+    assert_taken_over(workspace, "alice", waiting, outcome="interrupted")
 
 
 def test_a_frozen_runner_wakes_to_find_its_writes_refused(place: Place) -> None:

@@ -73,6 +73,7 @@ def test_the_image_of_the_pages_is_built_as_here() -> None:
     assert f"ARG {argument}=" in (ROOT / "Dockerfile").read_text("utf-8")
 
 
+@pytest.mark.alone
 def test_a_reader_comes_from_nothing_to_an_answer_and_back(release: Site, reader: dict[str, str]) -> None:
     """Install, first Workspace, answer, upgrade, suspend, verify, uninstall: as the pages say, in their order."""
     said: dict[str, str] = {}

@@ -6,48 +6,26 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.cluster.processes import wait_until
-from tests.e2e.releases import CHART, installed, without_controller, without_release
+from tests.e2e.releases import CHART, installed, without_release
 from tests.e2e.site import RELEASE, RELEASE_NAMESPACE, Site
 from tests.e2e.test_changes import assert_all_answered, burst
-from tests.e2e.victims import freeze, kill, thaw
-from tests.e2e.workspaces import Json, Place, Workspace, spec
-
-GATE_SECONDS = 60
-"""How long a controller that died without a word keeps the others from acting: its Lease's duration."""
-
-MANY = 50
-LIVE = 5
-"""Of many Workspaces, those with a runner: pods of a single node start one after the other."""
+from tests.e2e.test_deaths import started
+from tests.e2e.workspaces import LONG_AT_FIRST, Place, spec
 
 DEFINITION = "customresourcedefinition/workspaces.turnkeeper.dev"
 
 
-def controllers(site: Site) -> list[Json]:
-    """The pods of the controller."""
-    where = [f"--namespace={RELEASE_NAMESPACE}", "--selector=app.kubernetes.io/component=controller"]
-    found: list[Json] = json.loads(site.kubectl("get", "pods", *where, "--output=json"))["items"]
-    return found
-
-
-def acting_name(site: Site) -> str:
-    """The name of the pod that holds the controllers' Lease; empty where none does."""
-    where = [f"--namespace={RELEASE_NAMESPACE}", "lease/turnkeeper-controller"]
-    return site.kubectl("get", *where, "--output=jsonpath={.spec.holderIdentity}").partition("_")[0]
-
-
-def acting(site: Site) -> Json:
-    """The controller that holds the Lease."""
-    return next(pod for pod in controllers(site) if pod["metadata"]["name"] == acting_name(site))
-
-
+@pytest.mark.xdist_group("release")
 def test_helm_test_passes(release: Site) -> None:
     """`helm test` asks the controller whether it is ready, as a user does after an install."""
     assert "Succeeded" in release.helm("test", RELEASE, f"--namespace={RELEASE_NAMESPACE}", "--timeout=2m")
 
 
+@pytest.mark.xdist_group("release")
 def test_an_upgrade_brings_the_newer_definition(release: Site, tmp_path: Path) -> None:
     """From an older chart, whose Workspaces had a column less, `helm upgrade` changes the definition too."""
     older = tmp_path / "turnkeeper"
@@ -71,57 +49,12 @@ def test_an_upgrade_brings_the_newer_definition(release: Site, tmp_path: Path) -
     assert gone in shown()
 
 
-def test_a_killed_controller_is_followed_by_the_other(place: Place) -> None:
-    """The one that acts is killed without a word: once its Lease has run out, a new Workspace is looked after."""
-    wait_until(lambda: len(controllers(place.site)) == 2, "there are two controllers", seconds=60)
-    kill(place.site, acting(place.site))
-    workspace = place.apply("orders", spec(handler={"echo": {}}))
-    wait_until(
-        lambda: workspace.get().get("status", {}).get("readyReplicas", 0) == 2,
-        "a controller has brought it about",
-        seconds=2 * GATE_SECONDS,
-    )
-    assert_all_answered(workspace.wait_ready(), burst(workspace, 2))
-
-
-def test_a_controller_that_was_frozen_finds_itself_replaced(release: Site) -> None:
-    """Frozen past its Lease, it wakes, or is ended by its probe, beside the one that acts now, and stands by anew."""
-    wait_until(lambda: len(controllers(release)) == 2, "there are two controllers", seconds=60)
-    wait_until(lambda: acting_name(release), "one of them acts", seconds=GATE_SECONDS)
-    frozen = acting_name(release)
-    pid = freeze(release, acting(release))
-    try:
-        wait_until(lambda: acting_name(release) not in {"", frozen}, "the other acts", seconds=2 * GATE_SECONDS)
-    finally:
-        thaw(pid)
-
-    def restarted() -> bool:
-        (pod,) = [pod for pod in controllers(release) if pod["metadata"]["name"] == frozen]
-        status = pod["status"]["containerStatuses"][0]
-        return bool(status["restartCount"] and status["ready"])
-
-    wait_until(restarted, "the frozen one has begun anew", seconds=60)
-    assert acting_name(release) != frozen
-
-
-def test_many_workspaces_wait_for_a_controller_that_starts(place: Place) -> None:
-    """Fifty are there as it starts: each is looked at, and the live ones answer what waits in them."""
-    with without_controller(place.site):
-        for number in range(MANY):
-            place.apply(f"ws{number}", spec(handler={"echo": {}}, replicas=1 if number < LIVE else 0))
-
-    def looked_at() -> bool:
-        items = json.loads(place.kubectl("get", "workspaces", "--output=json"))["items"]
-        return all(item.get("status", {}).get("observedGeneration") for item in items)
-
-    wait_until(looked_at, "each has a status", seconds=90)
-    for number in range(LIVE):
-        workspace = Workspace(place, f"ws{number}").wait_ready()
-        assert_all_answered(workspace, burst(workspace, 1))
-
-
+@pytest.mark.alone
 def test_a_release_that_is_gone_first_leaves_its_workspaces_at_work(place: Place) -> None:
-    """Uninstalled before its Workspaces: they answer, and are deleted whole; a new release finds what it needs."""
+    """Uninstalled before its Workspaces: they answer, and are deleted whole; a new release finds what it needs.
+
+    And once their definition is deleted too, in mid-turn, nothing of them is left, and the release brings it back.
+    """
     workspace = place.apply("orders", spec(handler={"echo": {}})).wait_ready()
     other = place.apply("others", spec(handler={"echo": {}})).wait_ready()
     with without_release(place.site):
@@ -132,3 +65,11 @@ def test_a_release_that_is_gone_first_leaves_its_workspaces_at_work(place: Place
     wait_until(lambda: len(workspace.runners()) == 1, "the new release looks after it", seconds=60)
     assert_all_answered(workspace, burst(workspace, 2, prefix="after"))
     assert other.name not in place.kubectl("get", "workspaces", "--output=name")
+    long = place.apply("long", spec(handler=LONG_AT_FIRST)).wait_ready()
+    started(long, "alice")
+    with without_release(place.site):
+        place.kubectl("delete", DEFINITION, "--timeout=60s")
+        wait_until(lambda: "-runner-" not in place.kubectl("get", "pods"), "no runner is left", seconds=90)
+        wait_until(lambda: not place.kubectl("get", "leases", "--output=name"), "no Lease is left", seconds=60)
+    again = place.apply("orders", spec(handler={"echo": {}})).wait_ready()
+    assert_all_answered(again, burst(again, 1))

