@@ -20,6 +20,7 @@ collect_ignore = (
     []
     if GIVEN_CLUSTER
     else [
+        "test_deletion_costs.py",
         "test_gate.py",
         "test_leases.py",
         "test_reconciling.py",

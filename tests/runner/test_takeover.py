@@ -160,6 +160,33 @@ async def test_a_drained_runner_lets_turns_end_and_hands_the_rest_over_at_once(w
     assert not leaving.runner.readiness().is_ready
 
 
+async def test_a_draining_runner_takes_nothing_not_even_by_recover(world: World) -> None:
+    """Neither what is owed, nor a dead holder's thread by a look or a sweep: it is left, and told as left."""
+
+    async def slow(turn: Turn) -> str:
+        await asyncio.sleep(TTL)
+        return turn.thread_id
+
+    leaving, dying = await world.start(slow), await world.start(forever)
+    await world.send(leaving, "running", "x")
+    await world.send(dying, "left", "x")
+    await world.send(leaving, "left", "waits for a look")
+    draining = asyncio.create_task(leaving.runner.drain(2 * TTL, leave_seconds=TTL))
+    await asyncio.sleep(1.0)
+    await world.send(leaving, "owed", "x")
+    await dying.kill()
+    del world.store.sessions[next(iter(world.store.sessions.keys() - {leaving.runner._keeper.session}))]
+    await asyncio.sleep(TTL / 10)
+    recovered = await leaving.runner.recover()
+    assert (recovered.started, recovered.remaining, recovered.complete) == ((), 2, False)
+    await draining
+    assert [turn.thread_id for turn in leaving.handler.turns] == ["running"]
+    assert world.store.claims.keys() == {"left"}
+    await world.start(echo)
+    await world.idle("left")
+    await world.idle("owed")
+
+
 async def test_a_full_runner_leaves_threads_owed_and_whoever_has_room_takes_the_oldest(world: World) -> None:
     """Capacity is a bound, not a queue in memory: the journal is the queue."""
     full = await world.start(forever, max_turns=1)

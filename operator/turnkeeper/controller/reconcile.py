@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from turnkeeper.adapters.kube.api import KubeApi
-from turnkeeper.adapters.kube.resources import Resource
+from turnkeeper.adapters.kube.resources import DEPLOYMENTS, Resource
 from turnkeeper.controller.conditions import Problem
+from turnkeeper.controller.deletion_costs import DeletionCosts
 from turnkeeper.controller.manifests import Given, Names, Owned, owned_by
 from turnkeeper.controller.manifests.difference import differs, overlay
 from turnkeeper.controller.manifests.names import UID_LABEL
@@ -49,6 +50,7 @@ class Reconciler:
         self._view = view
         self._image = image
         self._metrics = metrics
+        self._costs = DeletionCosts(api)
         self._verified: dict[tuple[Resource, str, str], tuple[str, str]] = {}  # what was found right, at which version
 
     async def reconcile(self, names: Names, spec: WorkspaceSpec) -> Reconciled:
@@ -87,6 +89,8 @@ class Reconciler:
                 actual = None
         if actual is not None and (problem := _foreign(names, owned, actual)) is not None:
             return problem
+        if actual is not None and _shrinks(owned, actual):
+            await self._costs.write(names)
         if actual is None or differs(owned, actual):
             actual = await self._bring(names, owned, actual)
         self._verified[at] = (owned.mark, actual["metadata"]["resourceVersion"])
@@ -122,6 +126,13 @@ class Reconciler:
         verb = "made" if is_new else "brought to what its spec says"
         kind = owned.body["kind"]
         _log.info("Workspace %s/%s: its %s %s is %s", names.namespace, names.workspace, kind, owned.name, verb)
+
+
+def _shrinks(owned: Owned, actual: Mapping[str, Any]) -> bool:
+    """Whether a Deployment is to choose among its pods which go: not where all do."""
+    if owned.resource is not DEPLOYMENTS:
+        return False
+    return 0 < int(owned.body["spec"]["replicas"]) < int(actual["spec"].get("replicas", 1))
 
 
 def _foreign(names: Names, owned: Owned, actual: Mapping[str, Any]) -> Problem | None:
