@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.controller.cluster import Cluster, Object, expect
 from tests.controller.workspaces import POSTGRES
+from tests.kube.fault_proxy import Hang, Refuse, Trouble, fault_proxy, kubeconfig_for
 from tests.soak.waiting import until
+from turnkeeper.adapters.kube.api import open_kube_api
 from turnkeeper.adapters.kube.lease_claims import LeaseClaims
 from turnkeeper.adapters.kube.lease_records import Owner, Place
 from turnkeeper.adapters.kube.resources import DEPLOYMENTS, PODS
 from turnkeeper.adapters.machine_clock import MachineClock
+from turnkeeper.controller import deletion_costs
 from turnkeeper.controller.deletion_costs import COST
 from turnkeeper.controller.manifests import Names
 
@@ -66,6 +71,26 @@ async def test_the_idle_go_first_when_there_are_to_be_fewer(cluster: Cluster) ->
         await cluster.apply(journal=POSTGRES, runner={"replicas": 1})
         await until_replicas(cluster, 1)
         assert await costs(cluster) == {"busy": "3", "idle": "0", "some": "1", "sessionless": None}
+
+
+@pytest.mark.parametrize("trouble", [Refuse(403), Refuse(500), Hang()], ids=repr)
+async def test_a_deployment_shrinks_although_the_costs_cannot_be_written(
+    cluster: Cluster, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Trouble
+) -> None:
+    """Some runner goes, and its turns go on elsewhere: that is better than to stay too many."""
+    monkeypatch.setattr(deletion_costs, "DEADLINE_SECONDS", 2.0)
+    async with fault_proxy(kubeconfig) as proxy:
+        proxied = await open_kube_api(deadline_seconds=20.0, kubeconfig=kubeconfig_for(proxy.url, tmp_path))
+        async with Cluster(proxied, cluster.namespace).controlled():
+            workspace = await cluster.apply(journal=POSTGRES, runner={"replicas": 3})
+            await cluster.until_there(DEPLOYMENTS, "first-runner")
+            await held_by(cluster, workspace, await cluster.make_pod(workspace, "busy", ""), "a")
+            proxy.trouble(trouble, "PATCH", "/pods/", times=1_000)
+            await cluster.apply(journal=POSTGRES, runner={"replicas": 1})
+            await until_replicas(cluster, 1)
+            assert proxy.met
+            assert await costs(cluster) == {"busy": None}
+        await proxied.aclose()
 
 
 async def test_where_all_are_to_go_nothing_is_counted(cluster: Cluster) -> None:

@@ -66,9 +66,9 @@ class DeletionCosts:
                 except (KubeConflictError, KubeNotFoundError):
                     return  # it is gone, and another may have its name
 
-        async with asyncio.TaskGroup() as tasks:
-            for metadata in changed:
-                tasks.create_task(write(metadata))
+        ends = await asyncio.gather(*(write(metadata) for metadata in changed), return_exceptions=True)
+        for error in (end for end in ends if end is not None):
+            raise error
         return len(changed)
 
     async def _claims(self, names: Names) -> Counter[str]:
