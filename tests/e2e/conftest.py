@@ -25,6 +25,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: troubles the whole cluster, or the release; nothing runs beside it")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what runs one after another: it takes longest, and the others find room beside it."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
 @pytest.fixture(scope="session")
 def cluster_site() -> Iterator[Site]:
     """A cluster with both images in it: the one that `run` has made, or one for this run alone."""
@@ -47,13 +52,12 @@ def release(cluster_site: Site) -> Iterator[Site]:
 
 @pytest.fixture
 def place(release: Site) -> Iterator[Place]:
-    """A namespace of its own with a PostgreSQL in it, deleted afterwards with all that is in it."""
+    """A namespace of its own, with a PostgreSQL in it once one is needed; deleted afterwards with all that is in it."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
     release.kubectl("create", "namespace", name)
     release.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     there = Place(release, name)
     try:
-        there.start_database()
         yield there
     finally:
         there.close()

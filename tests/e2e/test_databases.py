@@ -20,6 +20,7 @@ TURN_SECONDS = 2
 
 def start_standby(place: Place) -> None:
     """Start a second PostgreSQL that follows the first, which from then on commits nothing that both don't have."""
+    place.start_database()
     text = Template(DATABASE.read_text("utf-8")).substitute(image=place.site.postgres_image)
     pod = next(made for made in yaml.safe_load_all(text) if made["kind"] == "Pod")
     pod["metadata"] = {"name": "standby", "labels": {"app": "standby"}}

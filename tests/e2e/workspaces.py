@@ -62,13 +62,17 @@ class Place:
         self.site, self.namespace = site, namespace
         self.tokens: dict[str, str] = {}
         self._doors: dict[str, Door] = {}
+        self._has_database = False
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """Run kubectl in this namespace."""
         return self.site.kubectl(f"--namespace={self.namespace}", *arguments, stdin=stdin)
 
     def start_database(self) -> None:
-        """Start a PostgreSQL and return when it takes connections."""
+        """Start a PostgreSQL, if it was not yet, and return when it takes connections."""
+        if self._has_database:
+            return
+        self._has_database = True
         # A new namespace's is made a moment later, or long after an API server that was away: no pod gets in before.
         self.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         text = Template(DATABASE.read_text("utf-8")).substitute(image=self.site.postgres_image)
@@ -90,7 +94,9 @@ class Place:
         return workspace
 
     def apply_all(self, specs: Mapping[str, Mapping[str, Any]]) -> list[Workspace]:
-        """Apply several Workspaces by one command."""
+        """Apply several Workspaces by one command; the database is there before the first that needs it."""
+        if any(spec["journal"] == POSTGRES for spec in specs.values()):
+            self.start_database()
         items = []
         for name, spec in specs.items():
             self.tokens.pop(name, None)  # of an earlier one under the name
