@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 SCRIPT := PYTHONPATH=. $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint format types arrows crd tidy spec spec-refute spec-all sim sim-long sim-mutants bench soak lock clean cluster-up cluster-down e2e
+.PHONY: help setup run test check lint format types arrows crd tidy spec spec-refute spec-all sim sim-long sim-mutants bench plot soak lock clean cluster-up cluster-down e2e
 MAKEFLAGS += --no-print-directory
 
 help: ## this list
@@ -75,6 +75,9 @@ spec-all: ## crash, fault and a lost answer together: long
 
 bench: .venv/.installed-dev ## the measures of docs/benchmarks.md, side by side with their floors
 	$(SCRIPT) bench/run.py $(ARGS)
+
+plot: .venv/.installed-dev ## draw docs/takeover.svg anew from the kept figures of `make bench ARGS="peers"`
+	$(SCRIPT) -m bench.peers.environment
 
 soak: .venv/.installed-dev ## real conversations through processes that are killed at random
 	$(SCRIPT) tests/soak/soak.py $(ARGS)

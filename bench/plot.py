@@ -1,7 +1,8 @@
 """Draw how long a waiting message waits in each system, from the newest kept figures, as docs/takeover.svg.
 
-Run by `make plot`, under the peers' environment, which holds what draws. Each trial is a dot, their median a bar; a
-trial in which nobody took over stands as a hollow triangle at the moment at which it was given up.
+Run by `make plot`, and at the end of `make bench ARGS="peers"`, under the peers' environment, which holds what draws.
+Each trial is a dot, their median a bar; a trial in which nobody took over stands as a hollow triangle at the moment at
+which it was given up.
 """
 
 from __future__ import annotations

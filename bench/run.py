@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench import accept, cluster, machine, memory, report, stream, sweep, tables, takeover, turns, verify
+from bench import accept, cluster, herd, machine, memory, report, stream, sweep, tables, takeover, turns, verify
 from bench.peers import measures as peers
+from bench.peers.environment import draw
 from bench.peers.tables import peers_table
 
 BENCHMARKS: dict[str, tuple[Callable[..., Any], Callable[[Any], str]]] = {
@@ -26,8 +27,9 @@ BENCHMARKS: dict[str, tuple[Callable[..., Any], Callable[[Any], str]]] = {
     "cluster": (cluster.run, tables.cluster_table),
     "verify": (verify.run, verify.verify_table),
     "peers": (peers.run, peers_table),
+    "herd": (herd.run, herd.herd_table),
 }
-BY_NAME = frozenset({"cluster", "verify", "peers"})
+BY_NAME = frozenset({"cluster", "verify", "peers", "herd"})
 """What takes as long as all the others, or needs a cluster: measured where it is asked for by its name."""
 
 
@@ -59,6 +61,8 @@ def main() -> None:
         )
         if not asked.quick:
             report.write({"machine": made["machine"], name: made[name]})
+            if name == "peers":
+                draw()
 
 
 if __name__ == "__main__":

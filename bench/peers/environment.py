@@ -7,10 +7,12 @@ What it holds is remade by `uv pip compile --universal --python-version 3.11 --g
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+from bench.report import ROOT
 from tests.cluster.programs import cache_folder, only_one
 
 REQUIREMENTS = Path(__file__).parent / "requirements.txt"
@@ -30,5 +32,12 @@ def python() -> Path:
     return interpreter
 
 
+def draw() -> None:
+    """Draw docs/takeover.svg anew from the newest kept figures."""
+    subprocess.run(
+        [str(python()), str(ROOT / "bench" / "plot.py")], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+
+
 if __name__ == "__main__":
-    print(python())
+    draw()

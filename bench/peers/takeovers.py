@@ -32,7 +32,8 @@ class Case:
     """One way to set a peer up, and how often it is tried.
 
     restarts: the killed process is started again at once under its old identity, as a supervisor would.
-    phase_seconds: the kills are spread evenly over so long, since periods of that length play a part.
+    phase_seconds: the kills are spread evenly over so long, since periods of that length play a part: each lane has its
+        share of them, and the only trial of a lane stands in the middle of its share.
     within_seconds: after so long a trial is given up and noted as such.
     """
 
@@ -79,7 +80,8 @@ class Lane:
         taker = self._work(f"worker-{number + 1}")
         taker.expect(READY)
         self._send(sender, key, "waits")
-        share = (self._number + random.random()) / self._case.lanes
+        middle = random.random() if self._case.trials > 1 else 0.5
+        share = (self._number + middle) / self._case.lanes
         time.sleep(share * self._case.phase_seconds)
         killed = holder.kill()
         self._workers.remove(holder)
