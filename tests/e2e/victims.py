@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.processes import wait_until
 from tests.e2e.site import Site
+
+FREEZE_SECONDS = 10
+"""How long freezing a container may take: milliseconds where nothing else goes on."""
 
 
 def process_of(site: Site, pod: dict[str, Any]) -> int:
@@ -28,7 +32,12 @@ def paused(site: Site, pod: dict[str, Any]) -> Iterator[None]:
     process_of(site, pod)
     assert site.machine is not None
     ctr = [*site.machine.node.ctr, "tasks"]
-    subprocess.run([*ctr, "pause", _container(pod)], check=True, capture_output=True)
+
+    def is_paused() -> bool:
+        """Freeze it; on a busy machine runc gives up on a container whose processes don't all come to a halt at once."""
+        return subprocess.run([*ctr, "pause", _container(pod)], check=False, capture_output=True).returncode == 0
+
+    wait_until(is_paused, "the container is frozen", seconds=FREEZE_SECONDS)
     try:
         yield
     finally:
