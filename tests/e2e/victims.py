@@ -34,7 +34,7 @@ def paused(site: Site, pod: dict[str, Any]) -> Iterator[None]:
     ctr = [*site.machine.node.ctr, "tasks"]
 
     def is_paused() -> bool:
-        """Freeze it; on a busy machine runc gives up on a container whose processes don't all come to a halt at once."""
+        """Freeze it; runc gives up where a busy machine does not halt all of its processes at once."""
         return subprocess.run([*ctr, "pause", _container(pod)], check=False, capture_output=True).returncode == 0
 
     wait_until(is_paused, "the container is frozen", seconds=FREEZE_SECONDS)

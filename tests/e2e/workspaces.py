@@ -99,13 +99,19 @@ class Place:
             self.start_database()
         items = []
         for name, spec in specs.items():
-            self.tokens.pop(name, None)  # of an earlier one under the name
+            self._forget(name)
             metadata = {"name": name, "namespace": self.namespace}
             items.append(
                 {"apiVersion": "turnkeeper.dev/v1alpha1", "kind": "Workspace", "metadata": metadata, "spec": spec}
             )
         self.kubectl("apply", "--filename=-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         return [Workspace(self, name) for name in specs]
+
+    def _forget(self, name: str) -> None:
+        """Forget the token and the address of an earlier Workspace of the name: a new one has others."""
+        self.tokens.pop(name, None)
+        if door := self._doors.pop(name, None):
+            door.close()
 
     def door(self, service: str) -> Door:
         """The way from here to a Service, opened once."""
