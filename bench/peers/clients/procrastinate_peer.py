@@ -29,6 +29,9 @@ CONCURRENCY = 32
 POOL_SIZE = 16
 """Arbitrary: above the pool's default of four, which worker, listener, client and 32 jobs would share."""
 
+HEARTBEAT_SECONDS, STALLED_SECONDS = 10.0, 30.0
+"""What the library has unless it is told otherwise."""
+
 FAST_HEARTBEAT_SECONDS = 0.25
 FAST_STALLED_SECONDS = 1.0
 
@@ -51,7 +54,7 @@ class ProcrastinatePeer:
 
     def _retry_stalled(self) -> None:
         """Make the documentation's periodic task known to the application."""
-        seconds = FAST_STALLED_SECONDS if self._fast else 30.0
+        seconds = FAST_STALLED_SECONDS if self._fast else STALLED_SECONDS
 
         @self._app.periodic(cron="* * * * * */1" if self._fast else "*/10 * * * *")
         @self._app.task(queueing_lock="retry_stalled_jobs", name="retry_stalled_jobs", pass_context=True)
@@ -71,15 +74,14 @@ class ProcrastinatePeer:
         """See `peer.Peer`."""
         self._turn = turn
         self._retry_stalled()
-        bounds = (
-            {"update_heartbeat_interval": FAST_HEARTBEAT_SECONDS, "stalled_worker_timeout": FAST_STALLED_SECONDS}
-            if self._fast
-            else {}
-        )
         async with self._app.open_async():
             worker = asyncio.create_task(
                 self._app.run_worker_async(
-                    concurrency=CONCURRENCY, install_signal_handlers=False, shutdown_graceful_timeout=5, **bounds
+                    concurrency=CONCURRENCY,
+                    install_signal_handlers=False,
+                    shutdown_graceful_timeout=5.0,
+                    update_heartbeat_interval=FAST_HEARTBEAT_SECONDS if self._fast else HEARTBEAT_SECONDS,
+                    stalled_worker_timeout=FAST_STALLED_SECONDS if self._fast else STALLED_SECONDS,
                 )
             )
             try:
