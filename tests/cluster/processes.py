@@ -20,8 +20,11 @@ from typing import Any
 
 from tests.soak.waiting import CLOCK, PATIENCE, LateError
 
-POLL_SECONDS = 0.2
-"""Between two looks. Arbitrary: a small part of what most take, and well above what a look by kubectl costs."""
+POLL_SECONDS = 0.05
+"""Between two looks at least. Arbitrary: a small part of what the quickest program takes to start."""
+
+LEFT_PARTS = 3
+"""Between two looks as many times what the last one took: one by kubectl would else keep half a core busy."""
 
 STOP_SECONDS = 10
 """How long a program may take to end by itself before it is killed: arbitrary; etcd takes 0.1 s, the kubelet 1 s."""
@@ -36,11 +39,14 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 def wait_until(look: Callable[[], object], what: str, *, seconds: float) -> None:
     """Return once `look` is true. Raises LateError, naming `what`, long after so many seconds."""
-    deadline, bell = CLOCK.monotonic() + PATIENCE * seconds, threading.Event()
+    began, bell = CLOCK.monotonic(), threading.Event()
+    deadline = began + PATIENCE * seconds
     while not look():
-        if CLOCK.monotonic() >= deadline:
+        now = CLOCK.monotonic()
+        if now >= deadline:
             raise LateError(f"not in {PATIENCE * seconds:.0f} s: {what}")
-        bell.wait(POLL_SECONDS)
+        bell.wait(max(POLL_SECONDS, LEFT_PARTS * (now - began)))
+        began = CLOCK.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
