@@ -131,7 +131,7 @@ def measure_ours(figures: dict[str, Any], seconds: float, rounds: int, accept_se
 
 def run(*, quick: bool) -> dict[str, Any]:
     """Measure every system, one after the other; only Procrastinate's long wait goes on beside them."""
-    seconds, rounds, accept_seconds = (2.0, 1, 3.0) if quick else (5.0, 2, 15.0)
+    seconds, rounds, accept_seconds = (2.0, 1, 3.0) if quick else (5.0, 2, 12.0)
     figures: dict[str, Any] = {"turns": {}, "accept": {}, "takeover": []}
     with ThreadPoolExecutor(1) as beside:
         long = beside.submit(takeovers_of, "procrastinate", [LONG], quick=quick)
