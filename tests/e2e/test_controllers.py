@@ -78,7 +78,7 @@ def test_a_controller_killed_in_mid_sweep_is_followed_by_one_that_finishes(place
     asked["runner"]["maxTurns"] = 4
     workspace = place.apply("orders", asked).wait_ready()
     sent = burst(workspace, OWED)
-    wait_until(lambda: recovered(workspace).get("reason") == "RunnersFull", "a sweep has left some", seconds=60)
+    wait_until(lambda: recovered(workspace).get("status") == "False", "a sweep has left some", seconds=60)
     assert workspace.call("GET", "/v1/stats").json()["owed"] > SWEEP_LIMIT
     victim, last = acting(place.site), holder(place.site)
     slow = workspace.runners()[0]
