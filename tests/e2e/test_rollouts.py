@@ -43,7 +43,7 @@ def test_a_drained_node_gives_up_one_runner_at_a_time(place: Place) -> None:
     wait_until(lambda: all(map(is_ready, workspace.runners())), "both are ready", seconds=60)
     before = workspace.runners()
     with traffic(workspace) as sent:
-        assert evicted(place, before[0])
+        wait_until(lambda: evicted(place, before[0]), "the budget knows that both are ready", seconds=30)
         assert not evicted(place, before[1])
         wait_until(lambda: evicted(place, before[1]), "the other one's turn has come", seconds=60)
         assert any(map(is_ready, workspace.runners()))
