@@ -186,7 +186,7 @@ async def test_two_retries_are_both_taken(journal: Journal) -> None:
     """Whoever asks for two parked turns at once gets both, one after the other."""
     for number in (1, 2):
         await send(journal, message_id=f"m{number}")
-        await begin(journal, run_id=f"r{number}", token=2 * number - 1)
+        await begin(journal, run_id=f"r{number}", token=2 * number - 1, session=f"dies{number}")
         await try_start(journal, "t", f"p{number}", Fence(2 * number, "s2"), max_attempts=1)
     for parked in await journal.parked("t"):
         await journal.transact(resolve_parked("t", parked.seq, ParkedAction.RETRY, 1))
