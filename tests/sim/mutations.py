@@ -109,7 +109,7 @@ NO_BACKLOG = Line(Taker, "run_backlog", "for thread in ready[:room]:", "for thre
 NO_LOOKS = Line(Looks, "arm", "now = self._clock.monotonic()", "return")
 NO_SWEEP = Line(Runner, "recover", "return await sweep.run(limit)", "return Recovered()")
 NO_POLL = Line(PollingHints, "run", "self.tell(thread_id)", "pass")
-NO_TAKING_OF_THE_ENDED = Line(Runner, "_session_gone", "for thread_id in thread_ids:", "for thread_id in ():")
+NO_TAKING_OF_THE_ENDED = Line(Runner, "_session_gone", "self._looks.take_over(", "(lambda *_: None)(")
 
 NO_FENCE = Line(ending, "_is_held", "thread.run.run_id == run_id and thread.fence == fence", "fence is not None")
 
