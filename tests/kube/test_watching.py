@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -10,11 +11,12 @@ import pytest
 
 from tests.contract.stores import LeaseStore
 from tests.kube.fault_proxy import FaultProxy, Hang, Mute, Refuse, Reset, Trouble
-from tests.soak.waiting import pause, until
+from tests.soak.waiting import pause, until, until_true
 from turnkeeper.adapters.kube import lease_records as records
 from turnkeeper.adapters.kube.api import KubeApi
 from turnkeeper.adapters.kube.lease_roster import QUIET_PART, LeaseRoster
 from turnkeeper.adapters.kube.resources import LEASES
+from turnkeeper.adapters.kube.watching import Followed, Follower, Patience
 from turnkeeper.adapters.machine_clock import MachineClock
 from turnkeeper.errors import UnavailableError
 from turnkeeper.runner.presence import Presence
@@ -156,6 +158,28 @@ async def test_a_watch_that_lies_still_is_given_up_for_a_list(
     await until_told(roster)
     assert MachineClock().monotonic() - began < QUIET_SECONDS + TTL_SECONDS / 2
     assert proxy.met == 1
+
+
+async def test_all_is_listed_once_in_a_while_whatever_the_watch_says(
+    troubled_api: KubeApi, store: LeaseStore, proxy: FaultProxy
+) -> None:
+    """A watch that should have told of an end, and whose silence is nothing strange, hides it no longer."""
+    claims, there = await store.claims(), set[str]()
+    followed = Followed(
+        LEASES,
+        store.namespace,
+        records.selector(store.place(), "session"),
+        lambda lease: there.add(lease["metadata"]["name"]),
+        lambda lease: there.discard(lease["metadata"]["name"]),
+    )
+    proxy.trouble(Mute(), "GET", WATCHED, times=100_000)
+    following = asyncio.create_task(Follower(troubled_api, followed, Patience(relist_seconds=1.0)).run())
+    await claims.open_session("one", "runner", TTL_SECONDS)
+    await until_true(lambda: there == {records.session_name(store.place(), "one")}, "it is told")
+    await claims.close_session("one")
+    await until_true(lambda: not there, "it is told as gone")
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
 
 
 @pytest.mark.slow
