@@ -63,9 +63,9 @@ def api_ports(site: Site, pod: dict[str, Any]) -> list[int]:
     return [local for local, remote, _ in connections(site, pod) if remote == (SERVICE_ADDRESS, HTTPS)]
 
 
-def unread(site: Site, pod: dict[str, Any], port: int) -> int:
-    """How many bytes have come for a port of a pod and were not read by anybody there."""
-    return sum(waiting for local, _, waiting in connections(site, pod) if local == port)
+def api_server_port(site: Site) -> int:
+    """Where the API server listens on this machine, behind its Service."""
+    return int(_machine(site).plane.server.rpartition(":")[2])
 
 
 def connections(site: Site, pod: dict[str, Any]) -> list[tuple[int, tuple[str, int], int]]:

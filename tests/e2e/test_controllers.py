@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
 from tests.cluster.processes import wait_until
-from tests.e2e.network import connections
+from tests.e2e.network import api_server_port, connections, dropped, from_pod
 from tests.e2e.releases import without_controller
 from tests.e2e.site import RELEASE_NAMESPACE, Site
 from tests.e2e.test_changes import assert_all_answered, burst, change, wait_runners
@@ -96,10 +98,30 @@ def test_a_controller_killed_in_mid_sweep_is_followed_by_one_that_finishes(place
     assert workspace.get()["status"]["lastRecover"]["complete"]
 
 
-def test_a_controller_that_was_frozen_finds_itself_replaced(place: Place) -> None:
-    """Frozen past its Lease while a runner dies: no live turn is touched, as it wakes too, and the other is taken.
+@contextmanager
+def frozen(site: Site, controller: Json) -> Iterator[None]:
+    """Freeze its process for the while."""
+    pid = freeze(site, controller)
+    try:
+        yield
+    finally:
+        thaw(pid)
 
-    It wakes, or is ended by its probe, beside the one that acts now, and stands by anew.
+
+@contextmanager
+def cut_off(site: Site, controller: Json) -> Iterator[None]:
+    """Swallow all that it says to the API server for the while: its watches hear nothing, and don't end."""
+    with dropped(site, from_pod(controller, api_server_port(site))):
+        yield
+
+
+@pytest.mark.parametrize("trouble", [frozen, cut_off])
+def test_a_controller_that_was_away_finds_itself_replaced(
+    place: Place, trouble: Callable[[Site, Json], AbstractContextManager[None]]
+) -> None:
+    """Away past its Lease while a runner dies: no live turn is touched, as it is back too, and the other is taken.
+
+    It comes back, or is ended by itself or its probe, beside the one that acts now, and stands by anew.
     """
     length = GATE_SECONDS + TTL_SECONDS
     workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": length}})).wait_ready()
@@ -108,22 +130,19 @@ def test_a_controller_that_was_frozen_finds_itself_replaced(place: Place) -> Non
     dead = started(other, "bob")
     waiting = other.send("bob", "and this", mode="queue")
     victim = acting(place.site)
-    frozen = str(victim["metadata"]["name"])
-    pid = freeze(place.site, victim)
-    try:
+    away = str(victim["metadata"]["name"])
+    with trouble(place.site, victim):
         kill(place.site, dead)
         assert_taken_over(other, "bob", waiting, outcome="abandoned")
-        wait_until(lambda: acting_name(place.site) not in {"", frozen}, "the other acts", seconds=2 * GATE_SECONDS)
-    finally:
-        thaw(pid)
+        wait_until(lambda: acting_name(place.site) not in {"", away}, "the other acts", seconds=2 * GATE_SECONDS)
 
     def restarted() -> bool:
-        (pod,) = [pod for pod in controllers(place.site) if pod["metadata"]["name"] == frozen]
+        (pod,) = [pod for pod in controllers(place.site) if pod["metadata"]["name"] == away]
         status = pod["status"]["containerStatuses"][0]
         return bool(status["restartCount"] and status["ready"])
 
-    wait_until(restarted, "the frozen one has begun anew", seconds=60)
-    assert acting_name(place.site) != frozen
+    wait_until(restarted, "it has begun anew", seconds=60)
+    assert acting_name(place.site) != away
     workspace.wait_state("alice", "idle", seconds=length)
     assert list(outcomes(workspace.log("alice")).values()) == ["completed"]
 
