@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 SCRIPT := PYTHONPATH=. $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint format types arrows crd tidy spec spec-refute spec-all sim sim-long sim-mutants bench plot soak lock clean cluster-up cluster-down e2e
+.PHONY: help setup run test check lint format types arrows crd tidy spec spec-refute spec-all spec-real sim sim-long sim-mutants bench plot soak lock clean cluster-up cluster-down e2e
 MAKEFLAGS += --no-print-directory
 
 help: ## this list
@@ -66,6 +66,9 @@ tidy: .venv/.installed-dev ## the rules of style that no linter knows
 spec: .venv/.installed ## model-check the protocol's spec, and check traces of simulated runs against it
 	spec/run check
 	spec/run traces
+
+spec-real: .venv/.installed-dev ## check traces of real processes, killed and frozen on one file, against the protocol's spec
+	spec/run real
 
 spec-refute: ## each guard of the protocol is needed: without it the model checker finds the fault
 	spec/run refute
