@@ -21,8 +21,13 @@ def installed(site: Site, *values: str, chart: Path = CHART) -> None:
 
 
 def uninstalled(site: Site) -> None:
-    """Uninstall the chart; the definition of Workspaces stays, as a chart leaves it."""
+    """Uninstall the chart; the definition of Workspaces stays, as a chart leaves it.
+
+    With the release go its controllers' rights, often before one of them has given their Lease back: the next release
+    would wait for a minute, and need not here.
+    """
     site.helm("uninstall", RELEASE, "--namespace", RELEASE_NAMESPACE, "--wait")
+    site.kubectl("delete", "lease", f"--namespace={RELEASE_NAMESPACE}", "--all")
 
 
 @contextmanager
