@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -193,10 +193,10 @@ class FaultProxy:
                 status=answer.status, headers={"Content-Type": answer.headers.get("Content-Type", "")}
             )
             await response.prepare(request)
-            with self._counted(request):
+            with self._counted(request), suppress(ConnectionResetError):  # the client may have gone away
                 async for part in answer.content.iter_any():
                     await response.write(part)
-            await response.write_eof()
+                await response.write_eof()
             return response
 
     @contextmanager
