@@ -33,7 +33,8 @@ CREATE TABLE ledger (n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT, thread_id T
 
 CREATE TRIGGER ledger_entry AFTER INSERT ON entries BEGIN
     INSERT INTO ledger (what, thread_id, body)
-    SELECT 'entry', thread_id, json_object('seq', NEW.seq, 'kind', NEW.kind, 'run', NEW.run_id, 'body', NEW.body)
+    SELECT 'entry', thread_id, json_object(
+        'seq', NEW.seq, 'kind', NEW.kind, 'run', NEW.run_id, 'token', NEW.token, 'body', NEW.body)
     FROM threads WHERE key = NEW.thread_key;
 END;
 
@@ -65,7 +66,7 @@ END;
 CREATE TRIGGER ledger_act AFTER UPDATE ON threads BEGIN
     INSERT INTO ledger (what, thread_id, body)
     VALUES ('act', NEW.thread_id, json_object(
-        'taken_before', OLD.taken, 'token_before', OLD.token, 'session_before', OLD.session,
+        'taken_before', OLD.taken, 'session_before', OLD.session,
         'asked', NEW.asked, 'taken', NEW.taken, 'token', NEW.token, 'session', NEW.session, 'seq', NEW.last_seq));
 END;
 """

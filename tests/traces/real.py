@@ -1,7 +1,7 @@
 """Traces of real processes for `spec/run real`: the soak in small on one SQLite file, told by the file's own ledger.
 
 `python tests/traces/real.py FOLDER` writes good_….ndjson of each thread, and bad_….ndjson, copies that are wrong in one
-place. `--without fence` takes a guard out of the runners: then a trace must be refused, and it is named bad_.
+place. `--without fence` takes a guard out of the runners: then `spec/run trace` must refuse some that are named good_.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def run(seed: int, without: str) -> dict[str, Part]:
         return tell(ledger.read(path))
 
 
-def write_all(parts: Mapping[str, Part], folder: Path, seed: int, *, are_good: bool) -> None:
-    """Write the traces, and of those that are good one wrong copy for each kind of break."""
+def write_all(parts: Mapping[str, Part], folder: Path, seed: int) -> None:
+    """Write the traces, and one wrong copy for each kind of break that they have a place for."""
     wrong: dict[str, list[tuple[str, list[dict[str, str | int | bool]]]]] = {kind: [] for kind in BROKEN}
     for name, part in parts.items():
-        write(folder / f"{'good' if are_good else 'bad'}_real_{name}.ndjson", part.events)
-        for kind, events in broken(part.events, name) if are_good else ():
+        write(folder / f"good_real_{name}.ndjson", part.events)
+        for kind, events in broken(part.events, name):
             wrong.setdefault(kind, []).append((name, events))
     for kind in BROKEN:
         if wrong[kind]:
@@ -77,7 +77,7 @@ def main() -> int:
         if part.untold:
             print(f"left out   thread {name}: {part.untold}")
     told = {name: part for name, part in parts.items() if not part.untold}
-    write_all(told, options.folder, options.seed, are_good=not options.without)
+    write_all(told, options.folder, options.seed)
     counts = Counter(str(event["action"]) for part in told.values() for event in part.events)
     print(f"real       {len(told)} threads of {len(parts)}: {', '.join(f'{n} {a}' for a, n in counts.most_common())}")
     return 0

@@ -52,12 +52,15 @@ class _Teller:
         self.part = Part()
         self._thread = name
         self._runners = runners
-        self._matters = {line.body["session"] for line in lines if line.thread_id == thread_id and "token" in line.body}
+        self._matters = {
+            line.body["session"] for line in lines if line.what == "claimed" and line.thread_id == thread_id
+        }
         self._processes: dict[str, str] = {}  # by runner
         self._present: dict[str, str] = {DOOR: "s0"}  # each process's session, as told
         self._names: dict[str, str] = {}  # sessions that were told of
         self._gone: set[str] = set()
         self._started: dict[str, int] = {}  # runs by their first entry
+        self._ran: dict[str, str] = {}  # runs by the session that started them: whoever writes of a run is that one
         self._turns: dict[str, str] = {}
         self._uncharged: dict[str, int] = {}  # of each turn
         self._entries: list[dict[str, Any]] = []
@@ -155,8 +158,7 @@ class _Teller:
             case "turn_parked":
                 self._tell("Park", self._appear(row["session"]), token=row["token"], seq=entry["seq"])
             case "event" | "step":
-                process = self._appear(row["session_before"])
-                self._tell("Append", process, token=row["token_before"], seq=entry["seq"])
+                self._tell("Append", self._appear(self._ran[entry["run"]]), token=entry["token"], seq=entry["seq"])
             case "released":
                 self._release(entry)
             case other:
@@ -166,6 +168,7 @@ class _Teller:
     def _start(self, entry: dict[str, Any], abandoned: int) -> None:
         row, turn_id = self._row, entry["turn_id"]
         self._started[entry["run"]], self._turns[entry["run"]] = entry["seq"], turn_id
+        self._ran[entry["run"]] = row["session"]
         attempt = entry["attempt"] - self._uncharged.get(turn_id, 0)
         if attempt > ATTEMPTS_MAX:
             self.part.untold = "a turn was given further attempts, since others died with it"
@@ -174,13 +177,13 @@ class _Teller:
 
     def _end(self, entry: dict[str, Any]) -> None:
         row = self._row
-        process, turn_id = self._appear(row["session_before"]), self._turns[entry["run"]]
+        process, turn_id = self._appear(self._ran[entry["run"]]), self._turns[entry["run"]]
         is_interrupted = entry["outcome"] == "interrupted"
         self._uncharged[turn_id] = self._uncharged.get(turn_id, 0) + is_interrupted
         if row["taken"] > row["taken_before"]:
             self._tell("Steer", process, seq=row["taken"])
         action = "Interrupt" if is_interrupted else "End"
-        self._tell(action, process, token=row["token_before"], seq=entry["seq"], taken=row["taken"])
+        self._tell(action, process, token=entry["token"], seq=entry["seq"], taken=row["taken"])
 
     def _release(self, claim: dict[str, Any]) -> None:
         """Tell of a release; where it is in one transaction with an act, that read the cursors too."""

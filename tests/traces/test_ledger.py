@@ -38,26 +38,12 @@ def test_sessions_and_claims_are_written_down_as_they_come_and_go(tmp_path: Path
 
 
 def _entry(seq: int, kind: str, body: str) -> Line:
-    return Line(
-        "entry", "a thread", {"seq": seq, "kind": kind, "run": "run" if kind != "message" else "", "body": body}
-    )
+    return Line("entry", "a thread", {"seq": seq, "kind": kind, "run": "run", "token": 1, "body": body})
 
 
 def _act(seq: int, *, before: int, taken: int, session: str, was: str) -> Line:
-    token = {"token": int(bool(session)), "token_before": int(bool(was))}
-    return Line(
-        "act",
-        "a thread",
-        {
-            "taken_before": before,
-            "session_before": was,
-            "asked": 1,
-            "taken": taken,
-            "session": session,
-            "seq": seq,
-            **token,
-        },
-    )
+    row = {"asked": 1, "taken": taken, "session": session, "token": int(bool(session)), "seq": seq}
+    return Line("act", "a thread", {"taken_before": before, "session_before": was, **row})
 
 
 def test_a_turn_is_told_action_by_action() -> None:
