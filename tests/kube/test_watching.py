@@ -95,6 +95,23 @@ async def test_a_session_that_a_hand_hides_or_marks_is_told_as_the_claims_see_it
     await until_told(roster, "one")
 
 
+async def test_a_watch_that_ended_for_good_is_not_missed(
+    roster: LeaseRoster, store: LeaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody thought of is raised to whoever asks, whose loop ends by it, which the probe of liveness sees."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    await until_told(roster)
+    monkeypatch.setattr(records, "session_from", fail)
+    with suppress(ZeroDivisionError):  # the store's own answer is read by the same function
+        await (await store.claims()).open_session("one", "runner", TTL_SECONDS)
+    await until_true(lambda: roster._following is not None and roster._following.done(), "the following has ended")
+    with pytest.raises(ZeroDivisionError):
+        await roster.sessions()
+
+
 TROUBLES: list[Trouble] = [
     GONE,
     GONE_LATER,

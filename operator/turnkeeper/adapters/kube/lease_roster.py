@@ -62,16 +62,21 @@ class LeaseRoster:
             await asyncio.gather(self._following, return_exceptions=True)
 
     async def sessions(self) -> Sequence[SessionRecord]:
-        """See `runner.presence.Roster`."""
+        """See `runner.presence.Roster`. What ended the following for good is raised here, so that it is not missed."""
+        if self._following is not None and self._following.done():
+            self._following.result()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._deadline_seconds):
                 await self._follower.listed.wait()
-        unheard_seconds = time.monotonic() - self._follower.heard_seconds
-        is_old = bool(self._follower.failure) and unheard_seconds > self._quiet_seconds
-        if is_old or not self._follower.listed.is_set():
-            why = self._follower.failure or "they were not listed yet"
+        if self._is_old() or not self._follower.listed.is_set():
+            why = self._follower.failure or "nothing was heard"
             raise UnavailableError(f"nothing is told of the sessions: {why}")
         return tuple(self._records.values())
+
+    def _is_old(self) -> bool:
+        """Whether too little was heard: a watch that was quiet for as long as it may be has the time of a list yet."""
+        unheard_seconds = time.monotonic() - self._follower.heard_seconds
+        return unheard_seconds > self._quiet_seconds * (1 if self._follower.failure else 2)
 
     async def changed(self, timeout_seconds: float) -> None:
         """See `runner.presence.Roster`."""
