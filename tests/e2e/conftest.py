@@ -21,13 +21,9 @@ collect_ignore_glob = [] if ASKED else ["test_*.py"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell of the mark by which `run` knows what may not run beside anything else."""
-    config.addinivalue_line("markers", "alone: troubles the whole cluster, or the release; nothing runs beside it")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what runs one after another: it takes longest, and the others find room beside it."""
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    """Tell of the marks by which `run` knows what may run beside what."""
+    config.addinivalue_line("markers", "release: troubles the controller or its release; one of these at a time")
+    config.addinivalue_line("markers", "alone: troubles the whole cluster; nothing runs beside it")
 
 
 @pytest.fixture(scope="session")

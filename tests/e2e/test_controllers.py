@@ -19,7 +19,7 @@ from tests.e2e.workspaces import LONG_AT_FIRST, TTL_SECONDS, Json, Place, Worksp
 from turnkeeper.controller.runner_calls import SWEEP_LIMIT
 from turnkeeper.settings.pod_variables import API_PORT
 
-pytestmark = pytest.mark.xdist_group("release")
+pytestmark = pytest.mark.release
 """One after another: each wants both controllers. Beside them other tests go on, which only wait longer then."""
 
 GATE_SECONDS = 60

@@ -19,13 +19,13 @@ from tests.e2e.workspaces import LONG_AT_FIRST, Place, spec
 DEFINITION = "customresourcedefinition/workspaces.turnkeeper.dev"
 
 
-@pytest.mark.xdist_group("release")
+@pytest.mark.release
 def test_helm_test_passes(release: Site) -> None:
     """`helm test` asks the controller whether it is ready, as a user does after an install."""
     assert "Succeeded" in release.helm("test", RELEASE, f"--namespace={RELEASE_NAMESPACE}", "--timeout=2m")
 
 
-@pytest.mark.xdist_group("release")
+@pytest.mark.release
 def test_an_upgrade_brings_the_newer_definition(release: Site, tmp_path: Path) -> None:
     """From an older chart, whose Workspaces had a column less, `helm upgrade` changes the definition too."""
     older = tmp_path / "turnkeeper"

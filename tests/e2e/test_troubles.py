@@ -32,7 +32,7 @@ def without_api_server(site: Site) -> Iterator[None]:
         plane.processes.start_again("kube-apiserver", lambda: is_ready(plane.server, plane.certificates))
 
 
-@pytest.mark.xdist_group("release")
+@pytest.mark.release
 def test_a_runner_that_dies_without_a_controller_costs_nothing(place: Place) -> None:
     """The runners find it among themselves; the controller that comes back sweeps and finds nothing to do."""
     workspace = place.apply("orders", spec(handler={"echo": {"delaySeconds": TURN_SECONDS}})).wait_ready()
