@@ -151,6 +151,8 @@ class _Teller:
                 if entry["outcome"] != "abandoned":
                     self.part.untold = "a run was ended by its successor, and not as abandoned"
                 return self._started[entry["run"]]
+            case "run_ended" if entry["outcome"] == "abandoned":
+                self.part.untold = "a run was abandoned and no other started: time between attempts is left out"
             case "run_ended":
                 self._end(entry)
             case "run_started":

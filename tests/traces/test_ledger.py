@@ -46,6 +46,22 @@ def _act(seq: int, *, before: int, taken: int, session: str, was: str) -> Line:
     return Line("act", "a thread", {"taken_before": before, "session_before": was, **row})
 
 
+def test_an_attempt_that_waits_for_its_gap_is_left_out() -> None:
+    """Its run is abandoned, and no other begins in the same act: time is not modelled."""
+    lines = [
+        Line("opened", "", {"session": "s", "runner": "host-1"}),
+        _entry(1, "message", "{}"),
+        _act(1, before=0, taken=0, session="", was=""),
+        _entry(2, "run_started", '{"turn_id": "turn", "attempt": 1}'),
+        Line("claimed", "a thread", {"session": "s", "token": 1}),
+        _act(2, before=0, taken=1, session="s", was=""),
+        Line("gone", "", {"session": "s"}),
+        _entry(3, "run_ended", '{"outcome": "abandoned"}'),
+        _act(3, before=1, taken=1, session="s", was="s"),
+    ]
+    assert tell(lines)["t0"].untold
+
+
 def test_a_turn_is_told_action_by_action() -> None:
     """Each act becomes the actions of the specification; what only the process knows stands where it must."""
     lines = [
