@@ -235,7 +235,11 @@ MUTANTS = (
             ),
         ),
     ),
-    Mutant(name="attempt_counted_after", lines=(Line(recovery, "abandon", "charged=turn.charged + 1", "charged=0"),)),
+    Mutant(
+        name="attempt_counted_after",
+        lines=(Line(recovery, "abandon", "charged=turn.charged + 1", "charged=0"),),
+        alone=SCHEDULED,
+    ),
     Mutant(
         name="taken_before_use",
         lines=(
