@@ -14,13 +14,15 @@ def peers_table(figures: Mapping[str, Any]) -> str:
     """Return turns per second and accepting, then takeovers."""
     rows = []
     for system, name in SYSTEMS.items():
-        rates = figures["turns"][system]
+        rates = figures["turns"].get(system)
+        if rates is None:
+            continue
         cells = [spread(rates[kind]) if kind in rates else "–" for kind in ("in_step", "waiting")]
         taken = figures["accept"].get(system)
         cells += [f"{median(taken):.1f}", f"{percentile(taken, 99):.1f}"] if taken else ["–", "–"]
         rows.append([name, *cells])
     head = ["", "turns/s, in step", "turns/s, messages waiting", "accepted, p50 ms", "p99 ms"]
-    return "\n\n".join([table(head, rows), takeover_table(figures["takeover"])])
+    return "\n\n".join([*([table(head, rows)] if rows else []), takeover_table(figures["takeover"])])
 
 
 def takeover_table(cases: Sequence[Mapping[str, Any]]) -> str:
