@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from tests.kube.lease_runners import lease_runner
 from tests.soak.waiting import pause, until_true
 from turnkeeper.core.cursor import NewMessage
 from turnkeeper.core.values import Json
-from turnkeeper.ports import Turn
+from turnkeeper.ports import Journal, Turn
+from turnkeeper.runner.service import Runner
 
 TTL_SECONDS = 6.0
 THREADS = 25
@@ -43,14 +45,21 @@ async def test_running_threads_refused_messages_and_sweeps_cost_no_request(
     """For longer than a ttl, so that each look comes due once: renewals of two sessions, and nothing for any thread."""
     kubeconfig, journals = kubeconfig_for(proxy.url, tmp_path), [await store.journal() for _ in range(2)]
     options = {"claim_ttl_seconds": TTL_SECONDS, "sweep_interval_seconds": 1.0}
-    async with (
-        lease_runner("runner-0", journals[0], store.place(), kubeconfig, at_a_word, **options) as holder,
-        lease_runner("runner-1", journals[1], store.place(), kubeconfig, at_a_word, **options) as other,
-    ):
-        threads = [f"t{number}" for number in range(THREADS)]
+    threads = [f"t{number}" for number in range(THREADS)]
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(name: str, journal: Journal) -> Runner:
+            running = lease_runner(name, journal, store.place(), kubeconfig, at_a_word, **options)
+            return await stack.enter_async_context(running)
+
+        holder = await start("runner-0", journals[0])
         await asyncio.gather(*(holder.send(each, NewMessage(message_id="1", content="go")) for each in threads))
-        await until_true(lambda: other._presence.exists(holder._keeper.session), "each knows of the other")
-        await until_true(lambda: len(holder._taker.drives) == THREADS, "every thread runs")
+        drives = holder._taker.drives
+        await until_true(lambda: all(each.execution for each in drives.values()), "every thread runs")
+        assert len(drives) == THREADS
+        other = await start("runner-1", journals[1])  # not sooner: it would try for what is accepted and does not run
+        await until_true(lambda: other._presence.exists(holder._keeper.session), "the holder is known")
+        await until_true(lambda: len(other._looks) == THREADS, "its first sweep is over")
         await pause(TTL_SECONDS / 10)
         proxy.requests.clear()
         for number in range(3):
