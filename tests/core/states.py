@@ -1,11 +1,11 @@
-"""Threads, messages and runs in the states that the tables of decisions begin from."""
+"""Threads, messages and runs in the states that the tables of decisions begin from, and starts over them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from turnkeeper.core.draft import Seen
-from turnkeeper.core.turn import Start
+from turnkeeper.core.draft import Change, Seen
+from turnkeeper.core.turn import Start, Started, StartVerdict, start
 from turnkeeper.core.values import Fence, Message, OpenRun, Parked, Question, Run, Thread, TurnState
 from turnkeeper.core.words import Ask, Fate, Mode
 
@@ -67,3 +67,18 @@ IDLE = Thread(thread_id="t", last_seq=3, asked=1, taken=1, token=2, session="the
 SEEN_OWED = Seen(thread=OWED, pending=(message(1),))
 SEEN_RUNNING = Seen(thread=RUNNING, prompts=(PROMPT,), run=RUN, died_with=1)
 SEEN_PAUSED = Seen(thread=PAUSED, run=RUN, questions=(QUESTION, APPROVAL))
+
+
+def try_start(
+    seen: Seen, how: Start = HOW, fence: Fence = FENCE, *, gone: bool = True
+) -> tuple[StartVerdict, Change | None]:
+    """Decide a start over what was seen."""
+    return start("t", fence, how, holder_gone=gone).decide(seen)
+
+
+def begun(seen: Seen, how: Start = HOW, *, gone: bool = True) -> tuple[Started, Change]:
+    """Decide a start that begins a run."""
+    verdict, change = try_start(seen, how, gone=gone)
+    assert isinstance(verdict, Started)
+    assert change is not None
+    return verdict, change
