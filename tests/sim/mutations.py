@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from tests.sim.faults import ASKING_SECONDS, FAULTS_SECONDS, Fault, Harm
 from tests.sim.mutant import Line, Mutant
@@ -203,7 +204,7 @@ MUTANTS = (
         name="lost_session_no_look",
         lines=(Line(Taker, "opened", "for thread_id in orphans:", "for thread_id in ():"),),
         without=(NO_BACKLOG,),
-        alone=ONE_PROCESS,
+        alone=replace(ONE_PROCESS, deadly=False),
         harms=frozenset({Harm.SESSION_DELETED, Harm.FREEZE, Harm.SLOW}),
     ),
     Mutant(
