@@ -52,7 +52,7 @@ def draw_row(axes: Any, row: int, case: Mapping[str, Any]) -> None:  # noqa: ANN
         axes.plot([median(came)] * 2, [row - 0.3, row + 0.3], color=colour, linewidth=2.5)
     if missed:
         axes.plot([case["within_seconds"]], [row], ">", color=colour, fillstyle="none", markersize=7)
-        said = f"not within {case['within_seconds']:.0f} s"
+        said = f"{missed} of {len(case['seconds'])} not within {case['within_seconds']:.0f} s"
         axes.annotate(
             said, (case["within_seconds"], row), (9, -3), textcoords="offset points", fontsize=8, color=colour
         )
