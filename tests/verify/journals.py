@@ -33,30 +33,31 @@ async def rest(journal: Journal, by: str = "") -> None:
     Its log: m1 at 1 is taken by r1 (2 to 5), which uses m2 at 4. m3 at 6 is taken by r2 (7 to 8), which dies, and r3 (9
     to 10). m4 at 11 is taken by r4 (12 to 13), which asks (14) and is answered (15); r5 (16 to 17) goes on. A note at
     18. m5 at 19 is taken by r6 (20 to 21), which dies, and is set aside at 22; a person retries it at 23, and r8 (24 to
-    25) takes it. m6 at 26 is taken by r9 (27 to 28), which dies, and is set aside at 29. `by` stands before runs' ids.
+    25) takes it. m6 at 26 is taken by r9 (27 to 28), which dies, and is set aside at 29. `by` stands before the
+    ids of runs and sessions.
     """
     await send(journal, "t", "m1", sender="a")
-    first = await begin(journal, "t", f"{by}r1", 1, "s1")
+    first = await begin(journal, "t", f"{by}r1", 1, f"{by}s1")
     await emit(journal, first, 0)
     await send(journal, "t", "m2", sender="a")
     await finish(journal, first, Ending(outcome=Outcome.COMPLETED, answer="done", used_seq=4))
     await send(journal, "t", "m3", sender="b")
-    await begin(journal, "t", f"{by}r2", 2, "s2")
-    await finish(journal, await begin(journal, "t", f"{by}r3", 3, "s3"))
+    await begin(journal, "t", f"{by}r2", 2, f"{by}s2")
+    await finish(journal, await begin(journal, "t", f"{by}r3", 3, f"{by}s3"))
     await send(journal, "t", "m4", sender="a")
-    paused = await begin(journal, "t", f"{by}r4", 4, "s4")
+    paused = await begin(journal, "t", f"{by}r4", 4, f"{by}s4")
     await finish(journal, paused, asking(paused, "q1"))
     await journal.transact(answer("t", "q1", Resolution.ANSWERED, "yes", 5))
-    await finish(journal, await begin(journal, "t", f"{by}r5", 5, "s5"))
+    await finish(journal, await begin(journal, "t", f"{by}r5", 5, f"{by}s5"))
     await send(journal, "t", "n1", sender="c", mode=Mode.NOTE)
     await send(journal, "t", "m5", sender="b")
-    await begin(journal, "t", f"{by}r6", 6, "s6")
-    await try_start(journal, "t", f"{by}r7", Fence(7, "s7"), max_attempts=1)
+    await begin(journal, "t", f"{by}r6", 6, f"{by}s6")
+    await try_start(journal, "t", f"{by}r7", Fence(7, f"{by}s7"), max_attempts=1)
     await journal.transact(resolve_parked("t", 22, ParkedAction.RETRY, 6))
-    await finish(journal, await begin(journal, "t", f"{by}r8", 8, "s8"))
+    await finish(journal, await begin(journal, "t", f"{by}r8", 8, f"{by}s8"))
     await send(journal, "t", "m6", sender="b")
-    await begin(journal, "t", f"{by}r9", 9, "s9")
-    await try_start(journal, "t", f"{by}r10", Fence(10, "s10"), max_attempts=1)
+    await begin(journal, "t", f"{by}r9", 9, f"{by}s9")
+    await try_start(journal, "t", f"{by}r10", Fence(10, f"{by}s10"), max_attempts=1)
 
 
 async def queue(journal: Journal, by: str = "") -> None:
@@ -64,7 +65,7 @@ async def queue(journal: Journal, by: str = "") -> None:
     for number in (1, 2):
         await send(journal, "queue", f"m{number}", sender="a", mode=Mode.QUEUE)
     for number in (1, 2):
-        await finish(journal, await begin(journal, "queue", f"{by}queued{number}", number, "s1"))
+        await finish(journal, await begin(journal, "queue", f"{by}queued{number}", number, f"{by}s1"))
 
 
 async def busy(journal: Journal) -> None:
