@@ -38,8 +38,8 @@ async def say_and_answer(turn: Turn) -> Json | Pause:
 
 
 CUTS = {  # what the client sends is JSON, in which the entries' own JSON is text
-    "the message": rb'\"message_id\":\"m\"',
-    "the turn's start": rb'\"prompts\":[1]',
+    "the message": rb"\"message_id\":\"m\"",
+    "the turn's start": rb"\"prompts\":[1]",
     "an event": b"an-event",
     "the turn's end": b"an-answer",
 }
@@ -93,7 +93,7 @@ async def test_an_approval_whose_answer_was_lost_is_the_callers_own(
     await send(life, "thread", "ask", "m")
     await world.until_kind("thread", Kind.QUESTION)
     await world.settled()
-    proxy.cut_commit_of(rb'\"resolution\":\"approved\"')
+    proxy.cut_commit_of(rb"\"resolution\":\"approved\"")
     assert (await life.runner.answer("thread", "q", Resolution.APPROVED)).resolution is Resolution.APPROVED
     await world.settled()
     assert proxy.cuts == 1
