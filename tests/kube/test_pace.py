@@ -43,6 +43,16 @@ def test_each_refusal_spaces_calls_further_apart_up_to_a_bound(clock: Clock) -> 
     assert made.gap_seconds() == LONGEST_GAP_SECONDS
 
 
+def test_after_a_pause_calls_stand_in_line_as_before(clock: Clock) -> None:
+    """All that waited at once would be refused again."""
+    made = Pace()
+    made.refused(1.0)
+    made.hold(clock.now_seconds + 1.0)
+    clock.now_seconds += 0.5
+    places = [made.place() for _ in range(3)]
+    assert places == pytest.approx([clock.now_seconds + 0.5 + number * FIRST_GAP_SECONDS for number in range(3)])
+
+
 def test_the_gap_closes_with_time_from_the_end_of_the_pause_on(clock: Clock) -> None:
     """A pause in which nothing was sent says nothing about what the server takes."""
     made = Pace()

@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from tests.runner.world import TTL, World, echo
+from turnkeeper.core.claim import Claimed
 from turnkeeper.core.words import Kind, Outcome
+from turnkeeper.errors import UnavailableError
 from turnkeeper.ports import Turn
 
 pytestmark = pytest.mark.looptime
@@ -257,3 +259,19 @@ async def test_a_run_whose_end_cannot_be_recorded_is_tried_again_and_not_run_aga
     await world.idle("t")
     assert world.outcomes("t") == ["completed"]
     assert len(process.handler.turns) == 1
+
+
+async def test_a_claim_store_that_asks_to_wait_is_asked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that it turned away is armed anew for then: of a thousand that come due at once, most would be."""
+    process = await world.start()
+
+    async def busy(*_: object) -> Claimed:
+        msg = "too many requests"
+        raise UnavailableError(msg, retry_after_seconds=1.0)
+
+    monkeypatch.setattr(process.claims, "claim", busy)
+    await world.send(process, "t", "x")
+    await world.until(lambda: len(process.runner._looks) == 1, seconds=0.5)
+    monkeypatch.undo()
+    await world.idle("t")
+    assert world.outcomes("t") == ["completed"]

@@ -48,10 +48,14 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The thread could not be taken, or its run's end not recorded (`was_running`): a part can't be reached."""
+    """The thread could not be taken, or its run's end not recorded (`was_running`): a part can't be reached.
+
+    retry_after_seconds: when that part asked to be called again, if it did.
+    """
 
     reason: str
     was_running: bool = False
+    retry_after_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +147,7 @@ class Drive:
         try:
             verdict: DriveVerdict = await self._drive()
         except UnavailableError as error:
-            verdict = Failed(str(error))
+            verdict = Failed(str(error), retry_after_seconds=error.retry_after_seconds)
         except TurnkeeperError as error:
             verdict = Failed(f"{type(error).__name__}: {error}")
         if not self.first.done():

@@ -19,9 +19,10 @@ from turnkeeper.errors import TurnkeeperError
 from turnkeeper.ports import Clock, Observer
 from turnkeeper.runner.timers import Timers
 
-AT_ONCE = 8
+AT_ONCE = 3
 """Looks taken at once: of a thousand that come due together, each reads its row just before it claims, and finds what
-another runner has taken meanwhile. Arbitrary: fills a journal's batches, and is no burden to an API server."""
+another runner has taken meanwhile. Few, since each is some five calls, which stand in one line where an API server is
+too busy: behind more of them a call would not be let in within its deadline."""
 
 _log = logging.getLogger(__name__)
 

@@ -169,12 +169,14 @@ class Taker:
             self.take(suspect, ripe=True, apart=True)
 
     def _follow_failure(self, drive: Drive, verdict: Failed) -> None:
-        """Look again at what was running here. A thread that could not even be taken is left to the sweep."""
+        """Look again at what was running here, or when a store that is too busy asked for it; else the sweep does."""
         _log.warning("thread %a: %s", drive.thread_id, verdict.reason)
         if drive.session != self._session():
             self.take(drive.thread_id)
         elif verdict.was_running:
             self._looks.arm(drive.thread_id, "", self._tools.options.claim_ttl_seconds)
+        elif verdict.retry_after_seconds is not None:
+            self._looks.arm(drive.thread_id, "", verdict.retry_after_seconds)
 
     def _wait_apart(self, thread_id: str) -> None:
         self._slots.suspect(thread_id)

@@ -91,11 +91,17 @@ class Caller:
             if time.monotonic() >= self._not_before_seconds:  # else it was sent before the pause and is told late
                 self._pace.refused(pause)
             self._not_before_seconds = max(self._not_before_seconds, time.monotonic() + pause)
+            self._pace.hold(self._not_before_seconds)
         return refused
 
     async def _wait_until_let_in(self, call: Call, ends_seconds: float) -> None:
         place_seconds = self._pace.place()
-        while (wait := max(self._not_before_seconds, place_seconds) - time.monotonic()) > 0:
+        while True:
+            if place_seconds < self._not_before_seconds:  # it came while nobody was let in
+                place_seconds = self._pace.place()
+            wait = place_seconds - time.monotonic()
+            if wait <= 0:
+                return
             if wait >= ends_seconds - time.monotonic():
                 raise UnavailableError(
                     f"{call}: not sent: the API server asked this client to wait for another {wait:.1f} s (429)",

@@ -46,6 +46,10 @@ class Pace:
         self._next_seconds = place + self.gap_seconds()
         return place
 
+    def hold(self, until_seconds: float) -> None:
+        """Let nobody have a place before a time."""
+        self._next_seconds = max(self._next_seconds, until_seconds)
+
     def refused(self, pause_seconds: float) -> None:
         """Widen the gap, from the end of the pause that was asked for."""
         widened = max(self.gap_seconds() * WIDENING, FIRST_GAP_SECONDS)
