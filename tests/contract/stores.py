@@ -1,6 +1,6 @@
 """Where a contract is tried: one store of each kind, and as many independent clients of it as a test wants.
 
-Clients of one store are what processes would be: each has its own connections and lanes, and knows nothing of the
+Clients of one store are what processes would be: each has its own connections and lane, and knows nothing of the
 others but through the store. An adapter joins the suites by a `Store` of its own.
 """
 

@@ -109,7 +109,7 @@ class Life:
             drive.cut = lambda cause: None  # type: ignore[method-assign] # noqa: ARG005 - the dead decide nothing
         await runner._timers.aclose()
         tasks = [*runner._tasks, *runner._taker._tasks, *runner._keeper._tasks]
-        tasks += [*self.journal._lanes, *self.journal._singles]
+        tasks += [self.journal._lane, *self.journal._singles]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -2,7 +2,8 @@
 
 Theory. An act is a pure decision over one thread's locked row, so acts of *different* threads can share a transaction:
 lock their rows in one order, load what all of them need, decide each, store all changes, commit once. What waits while
-one batch commits is the next batch, so under load the cost of a commit is shared, and alone an act commits at once.
+one batch commits is the next batch, so under load the cost of a commit is shared, and alone an act commits at once. One
+batch is in flight at a time: with two, each is half as large, and the processor that they share has twice the work.
 Acts of one thread go in the order in which they came, one in a batch.
 
 A batch never waits for a row: rows that another process has locked are skipped, and their acts run by themselves on a
@@ -45,9 +46,6 @@ DEADLINE_SECONDS = 10.0
 RETRY_SECONDS = (0.02, 0.5)
 """First and longest pause between tries, doubled and jittered. Arbitrary: a commit's time, and half a second."""
 
-LANES = {"sqlite": 1, "postgresql": 2}
-"""Transactions in flight. SQLite has one writer; on PostgreSQL one batch is gathered while another commits."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +56,7 @@ class _Waiting:
 
 
 class SqlJournal(SqlReads):
-    """See `ports.Journal`. Owns its lanes; `aclose` lets what was handed to them finish."""
+    """See `ports.Journal`. Owns its lane; `aclose` lets what was handed to them finish."""
 
     def __init__(self, database: Database, workspace: str, observer: Observer | None = None) -> None:
         super().__init__(database, workspace)
@@ -69,7 +67,7 @@ class SqlJournal(SqlReads):
         self._has_work = asyncio.Event()
         self._is_closed = False
         self._singles: set[asyncio.Task[None]] = set()
-        self._lanes = [asyncio.create_task(self._run_lane()) for _ in range(LANES[database.dialect])]
+        self._lane = asyncio.create_task(self._run_lane())
 
     async def transact(self, act: Act[T]) -> T:
         """See `ports.Journal`."""
@@ -98,10 +96,10 @@ class SqlJournal(SqlReads):
         """See `ports.Journal`."""
         self._is_closed = True
         self._has_work.set()
-        await asyncio.wait([*self._lanes, *self._singles], timeout=DEADLINE_SECONDS)
-        for task in (*self._lanes, *self._singles):
+        await asyncio.wait([self._lane, *self._singles], timeout=DEADLINE_SECONDS)
+        for task in (self._lane, *self._singles):
             task.cancel()
-        await asyncio.gather(*self._lanes, *self._singles, return_exceptions=True)
+        await asyncio.gather(self._lane, *self._singles, return_exceptions=True)
         for waiting in self._queue:
             _refuse(waiting, ClosedError("the journal was closed before this was written"))
         await self._database.aclose()
