@@ -7,7 +7,7 @@ is a transaction, where the second nearly always follows the first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from turnkeeper.core.draft import PENDING_LOADED_MAX, Act, Change, Needs, Seen
@@ -81,14 +81,4 @@ def merged(one: Change | None, other: Change | None) -> Change | None:
 
 
 def _both(one: Needs, other: Needs) -> Needs:
-    return Needs(
-        message_id=one.message_id or other.message_id,
-        run_id=one.run_id or other.run_id,
-        question_id=one.question_id or other.question_id,
-        step_name=one.step_name or other.step_name,
-        parked_seq=one.parked_seq or other.parked_seq,
-        pending=one.pending or other.pending,
-        turn=one.turn or other.turn,
-        questions=one.questions or other.questions,
-        claim_for=one.claim_for or other.claim_for,
-    )
+    return Needs(**{each.name: getattr(one, each.name) or getattr(other, each.name) for each in fields(Needs)})
